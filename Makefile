@@ -183,8 +183,10 @@ publish: dist
 	@$(VENV)-release/bin/python -m tests.release --ready
 	@$(VENV)-release/bin/twine upload dist/*
 
+# One of them needs a newer Python than the oldest that we support.
 $(VENV)-rivals/.installed: pyproject.toml
-	@test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
+	@test -x $(VENV)-rivals/bin/python || \
+	    "$$(python3 -c 'from tests.interpreters import newest; print(newest())')" -m venv $(VENV)-rivals
 	@echo "installing into $(VENV)-rivals, once ..."
 	@$(VENV)-rivals/bin/python -m pip --disable-pip-version-check --quiet install 'pip>=25.1'
 	@$(VENV)-rivals/bin/python -m pip --disable-pip-version-check --quiet install --group rivals

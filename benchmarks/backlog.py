@@ -1,16 +1,19 @@
-"""A backlog that does not end, for figures of what a limit lets through."""
+"""A backlog that does not end: for figures of what a limit lets through."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 
 AT_ONCE = 1000
 
 
-def feeding(batcher: Batcher, watcher: Watcher, cost: float) -> threading.Thread:
-    """Enqueue operations of `cost` on a separate thread, until `batcher` is stopped."""
+def feeding(
+    batcher: Batcher, watcher: Watcher, cost: float | Mapping[str, float]
+) -> threading.Thread:
+    """Enqueues operations of `cost` on a thread of its own, until `batcher` is stopped."""
 
     def feed() -> None:
         try:

@@ -1,4 +1,5 @@
-"""Cost of a sync for Redis: script time at a thousand instances and ten thousand partitions.
+"""What a sync costs Redis: script time at a thousand instances and ten thousand partitions, with
+one dimension and with four.
 
 Measured inside the server by its slow log, and compared with a PING there and back.
 """
@@ -8,20 +9,68 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from redis import Redis
 
 from benchmarks.figures import Figure
+from limiters._costs import AnyCost, Costs
 from limiters._instance_share import InstanceShare
 from limiters.embedded import EmbeddedRedis
+from limiters.leases._bounds import terms_of_limits
 from limiters.leases._messages import Terms
 from limiters.leases.redis import RedisLeaseManager
+from limiters.limits import InFlight, Limits, Rate
 
 INSTANCES, PARTITIONS, ROUNDS = 1_000, 10_000, 6
-TERMS = Terms(float(PARTITIONS), 1.0, 1_000, 2_000)
 WAITING = 300
+
+LEASE_MS = 2_000
+LONGEST = 0.5
+"""Seconds that a call may last."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What all share."""
+
+    title: str
+    terms: Terms
+    mixes: tuple[dict[str, float], ...] = ()
+    """How much of each dimension a batch costs for 1 of the first; instances have them in turns.
+    None for a limit that is a number."""
+
+    def cost(self, amount: float, number: int) -> AnyCost:
+        """What is `amount` of the first dimension for an instance, in all of them. Calls are
+        whole."""
+        if not self.mixes:
+            return amount
+        mix = self.mixes[number % len(self.mixes)]
+        costs = {name: amount * factor for name, factor in mix.items()}
+        return Costs(costs | {"calls": max(1, round(amount / 5))} if amount else {})
+
+
+ONE = Limit("1 dimension", Terms.scalar(float(PARTITIONS), 1.0, 1_000, LEASE_MS))
+FOUR = Limit(
+    "4 dimensions",
+    terms_of_limits(
+        Limits(
+            requests=Rate(PARTITIONS, also=[Rate(0.2 * PARTITIONS, per=0.2)]),
+            tokens=Rate(800 * PARTITIONS),
+            bytes=Rate(4_000 * PARTITIONS),
+            calls=InFlight(PARTITIONS // 5, max_operation_time=LONGEST),
+        ),
+        factor=1.0,
+        lease=LEASE_MS,
+    ),
+    (
+        {"requests": 1, "tokens": 800, "bytes": 4_000},
+        {"requests": 1, "tokens": 2_000, "bytes": 4_000},
+        {"requests": 1, "tokens": 300, "bytes": 9_000},
+    ),
+)
 
 CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
 
@@ -30,7 +79,7 @@ def brief() -> Iterator[Figure]:
     """Measure a hundred instances. The longest run of a script is the median of the longest of
     five."""
     with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
-        crowd = _Crowd(RedisLeaseManager(server.url, name="benchmark", lease_time=2), 100)
+        crowd = _Crowd(RedisLeaseManager(server.url, name="benchmark", lease_time=2), ONE, 100)
         crowd.ask(2)
         runs = [_microseconds(client, lambda: crowd.ask(changing=0.1)) for _ in range(5)]
     everything = sorted(one for run in runs for one in run)
@@ -40,23 +89,30 @@ def brief() -> Iterator[Figure]:
 
 
 def run() -> Iterator[Figure]:
-    """Measure a thousand instances."""
-    with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
-        ping = _round_trip(client)
-        manager = RedisLeaseManager(server.url, name="benchmark", lease_time=2)
-        crowd = _Crowd(manager, INSTANCES)
-        cases: list[tuple[str, Callable[[], object]]] = [
-            ("first calls", crowd.ask),
-            ("all renew", lambda: crowd.ask(ROUNDS)),
-            ("one in ten changes", lambda: crowd.ask(ROUNDS, changing=0.1)),
-            ("capacity lowered", lambda: crowd.lowered(manager)),
-            (f"{WAITING} wait for permits", lambda: crowd.wait_for_permits(manager)),
-            ("all expire together", lambda: crowd.expire(manager)),
-        ]
-        found = [(what, _microseconds(client, case)) for what, case in cases]
-        manager.close()
+    """The figures."""
+    for limit in (ONE, FOUR):
+        with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
+            yield from _script_times(server, client, limit)
+
+
+def _script_times(server: EmbeddedRedis, client: Any, limit: Limit) -> Iterator[Figure]:
+    ping = _round_trip(client)
+    manager = RedisLeaseManager(
+        server.url, name="benchmark", lease_time=LEASE_MS / 1000, timeout=60
+    )
+    crowd = _Crowd(manager, limit, INSTANCES)
+    cases: list[tuple[str, Callable[[], object]]] = [
+        ("first calls", crowd.ask),
+        ("all renew", lambda: crowd.ask(ROUNDS)),
+        ("one in ten changes", lambda: crowd.ask(ROUNDS, changing=0.1)),
+        ("capacity lowered", crowd.lowered),
+        (f"{WAITING} wait for permits", crowd.wait_for_permits),
+        ("all expire at once", crowd.expire),
+    ]
+    found = [(what, _microseconds(client, case)) for what, case in cases]
+    manager.close()
     for what, times in found:
-        name = f"{INSTANCES:,} instances, {PARTITIONS:,} partitions, {what}"
+        name = f"{INSTANCES:,} instances, {PARTITIONS:,} partitions, {limit.title}, {what}"
         for title, share, at_most in (("p50", 0.5, None), ("p99", 0.99, 2.0), ("max", 1.0, 5.0)):
             value = times[min(len(times) - 1, int(len(times) * share))]
             yield Figure(
@@ -71,58 +127,70 @@ def run() -> Iterator[Figure]:
 class _Crowd:
     """Instances that follow the rules, all of them busy."""
 
-    def __init__(self, manager: RedisLeaseManager, size: int) -> None:
+    def __init__(self, manager: RedisLeaseManager, limit: Limit, size: int) -> None:
         self._manager = manager
+        self._limit = limit
         self._random = Random(1)
-        self._need = {f"instance-{n:04}": 20.0 for n in range(size)}
-        self._shares = {name: self._share(name) for name in self._need}
-        self._gathers: set[str] = set()
+        self._need = [20.0] * size
+        self._shares = [self._share(f"instance-{n:04}") for n in range(size)]
+        self._gathers: set[int] = set()
 
     def _share(self, name: str) -> InstanceShare:
-        return InstanceShare(name, TERMS, label="host-1:4711")
+        return InstanceShare(name, self._limit.terms, label="host-1:4711")
 
     def ask(self, times: int = 1, changing: float = 0.0) -> None:
         """Let each instance ask this many times."""
         for _ in range(times):
-            for name, share in self._shares.items():
+            for number in range(len(self._shares)):
                 if self._random.random() < changing:
-                    self._need[name] = self._random.choice([0.0, 5.0, 20.0, 200.0])
-                self._exchange(name, share)
+                    self._need[number] = self._random.choice([0.0, 5.0, 20.0, 200.0])
+                self._exchange(number)
 
-    def _exchange(self, name: str, share: InstanceShare) -> None:
+    def _exchange(self, number: int) -> None:
+        share = self._shares[number]
         for _ in range(4):  # it may be challenged first
             now = time.monotonic()
-            need = self._need[name]
+            need = self._limit.cost(self._need[number], number)
             share.settle(now)
-            share.want(need, need if name in self._gathers else 0.0, now)
-            # Spend something of what it holds, so that releases carry history.
+            nothing = self._limit.cost(0.0, number)
+            share.want(need, need if number in self._gathers else nothing, now)
             for _ in range(5):
-                if share.ledger.available(now, 0.2) >= 0.2:
-                    share.ledger.hold(0.2)
-                    share.ledger.charge(0.2, now).started(now)
+                self._spend(share, self._limit.cost(0.2, number), now)
             reply = self._manager.sync(share.compose(now, (20.0, 0.0, 0.0, 0.0, 1.0)))
             share.answered(reply, now, time.monotonic())
             if reply.kind == "answer":
                 return
 
-    def lowered(self, manager: RedisLeaseManager) -> None:
-        """Halve the capacity, as an operator does."""
-        manager.set_terms(capacity=TERMS.capacity / 2)
-        self.ask(2)
-        manager.set_terms(capacity=TERMS.capacity)
+    @staticmethod
+    def _spend(share: InstanceShare, cost: AnyCost, now: float) -> None:
+        """Something of what it holds, so that hand-overs carry history. Calls end at once."""
+        for bound, amount in zip(share.bounds, share.by_bound(cost), strict=True):
+            if bound.ledger.available(now, amount) >= amount:
+                bound.ledger.hold(amount)
+                spend = bound.ledger.charge(amount, now)
+                spend.started(now)
+                spend.ended(now)
 
-    def wait_for_permits(self, manager: RedisLeaseManager) -> None:
-        """Give many instances an operation that costs more than their share."""
-        for name in list(self._need)[:WAITING]:
-            self._need[name] = 2_000.0
-            self._gathers.add(name)
+    def lowered(self) -> None:
+        """An operator halves the capacity."""
+        capacity = self._limit.terms.capacity
+        by_name = bool(self._limit.mixes)
+        self._manager.set_terms(capacity={"requests": capacity / 2} if by_name else capacity / 2)
+        self.ask(2)
+        self._manager.set_terms(capacity={"requests": capacity} if by_name else capacity)
+
+    def wait_for_permits(self) -> None:
+        """Many have an operation that costs more than their share."""
+        for number in range(min(WAITING, len(self._need))):
+            self._need[number] = 2_000.0
+            self._gathers.add(number)
         self.ask(3)
 
-    def expire(self, manager: RedisLeaseManager) -> None:
-        """Let all leases expire, and others come."""
-        time.sleep(2 + 1.1 + 2 * 0.5 + 0.5)
-        self._shares = {f"new-{n}": self._share(f"new-{n}") for n in range(100)}
-        self._need = dict.fromkeys(self._shares, 20.0)
+    def expire(self) -> None:
+        """All are silent for too long; others come."""
+        time.sleep((LEASE_MS + self._limit.terms.counts) / 1000 + 0.1 + 2 * 0.5 + 0.5)
+        self._shares = [self._share(f"new-{n}") for n in range(100)]
+        self._need = [20.0] * len(self._shares)
         self._gathers = set()
         self.ask()
 

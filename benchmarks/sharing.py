@@ -112,7 +112,7 @@ def _two_jobs(server: EmbeddedRedis) -> Iterator[Figure]:
         cluster.start([["idle 1"], ["idle 2"]])
         begin = now() + 2
         cluster.start([["job 1"], ["job 2"]], operations=OPERATIONS, begin_at=begin)
-        batches = 2 * OPERATIONS // cluster.plan.batch
+        batches = 2 * OPERATIONS // Plan.batch
         # In the middle, when nothing starts or ends.
         time.sleep(begin + 3 - now())
         before, since = _calls(server), now()

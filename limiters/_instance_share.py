@@ -1,7 +1,8 @@
 """One instance's share of a limit: what it holds and until when, what it may spend, what it
 requests next. Pure: its driver passes the time, sends the requests and brings the replies.
 
-The rules that keep every window within the limit, on this side:
+What is held of each bound, and spent on it, is in `_bound_share`; here is what all bounds of a
+limit have in common. The rules that keep every window within the limit, on this side:
 
 * A request is sent again, as it is, until it is answered or the server says that it cannot be
   answered any more (a challenge). So it is known what became of everything in it.
@@ -14,25 +15,33 @@ The rules that keep every window within the limit, on this side:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from limiters._bound_share import BoundShare, RateShare, shares_of
 from limiters._budgets.permit import PermitBudget
-from limiters._budgets.recent import RecentSpending
-from limiters._budgets.release import last_release, releasable
-from limiters._budgets.shortage import Shortage
-from limiters._budgets.spend import Tenure
+from limiters._budgets.spend import Tenure, nothing
 from limiters._budgets.window import WindowLedger
+from limiters._costs import AnyCost, Costs
+from limiters._needs import Wanted, needs_of
 from limiters._support.float_error import covers
+from limiters.leases._bounds import bounds_of
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
-from limiters.leases._format import DRIFT, MAX_PERMIT_MS, UNITS, WHOLE_BATCHES
-from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
+from limiters.leases._format import DRIFT, MAX_PERMIT_MS, WHOLE_BATCHES
+from limiters.leases._layout import names_of
+from limiters.leases._messages import (
+    BoundRequest,
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    usable_lease,
+)
+from limiters.limits import Bound
 
 MIN_REQUEST_INTERVAL = 0.05
 """Seconds between two requests, however urgent the second is; but not after a challenge."""
-
-HISTORY_SLICES = 200
-"""Ages of spending are sent in slices of a period, rounded to the later end."""
 
 WORTH_A_CALL = 4
 """A surplus of more than this part of what it holds is released at once, a smaller one with the
@@ -48,8 +57,8 @@ class News:
 
     answered: bool = False
     """Whether it is an answer: not if the request was only sent back."""
-    permit: float = 0.0
-    """The cost of a permit that was granted."""
+    permit: tuple[float, ...] = ()
+    """The cost of a permit that was granted, by bound; () for none."""
     disowned: bool = False
     """Another process uses the same identity: it has to be given up."""
     refused: Terms | None = None
@@ -57,23 +66,39 @@ class News:
 
 
 class InstanceShare:
-    """See the module. Not thread-safe."""
+    """See the module. Not thread-safe.
+
+    Costs are what users have: a number if the limit has one dimension, Costs otherwise. `units`,
+    `ledger`, `permit` and `capacity` are those of the first bound: of a limit that has one.
+    """
 
     def __init__(
-        self, instance: str, terms: Terms, *, interval: float = 0.5, **profile: Any
+        self,
+        instance: str,
+        terms: Terms,
+        *,
+        interval: float = 0.5,
+        bounds: Sequence[Bound] = (),
+        reserved: AnyCost = 0.0,
+        freed: Callable[[], object] = nothing,
+        **profile: Any,
     ) -> None:
+        """`bounds`: those of the limit as its user named them, if the terms do not say all. `freed`
+        is called after a slot was freed, by the thread that did it."""
         self.instance = instance
         self.terms = terms
         """Its own, until a reply brings those in force."""
-        self.profile = Request(instance, 0, terms, **profile)
+        self.profile = Request(instance, 0, terms, (), **profile)
         """What it says of itself in every request, such as its weight."""
         self._configured = terms
+        bounds = bounds or bounds_of(terms)
+        self._dimensions = tuple(one.dimension for one in bounds)
+        self.bounds = shares_of(terms, bounds, freed)
+        self._rates = [one for one in self.bounds if isinstance(one, RateShare)]
+        self.reserve(reserved)
         self.interval = interval
         self._longest_interval = interval
-        self.units = 0
         self.tenure = Tenure(-math.inf)
-        self.ledger = WindowLedger(0.0, terms.period / 1000, shared=True)
-        self.permit = PermitBudget()
         self.reply: Reply | None = None
         """The last answer."""
         self.pending: Request | None = None
@@ -84,17 +109,7 @@ class InstanceShare:
 
         self._asks_since: float | None = None
         """Since when it has asked for a permit; None if it does not."""
-        self._waiting = 0.0
-        self._missed = 0.0
-        """What waited while nothing was held: it counts once, even if it no longer waits."""
-        self._gathering = 0.0
         self._gathers_since = 0.0
-        self._shortage = Shortage()
-        self._recent = RecentSpending(self.ledger)
-        self._piece = 0.0
-        self._counted = (0, 0.0)
-        self._asked_need = 0.0
-        self._asked_gathering = 0.0
         self._seq = 0
         self._last_call = -math.inf
         self._next_call = -math.inf
@@ -118,72 +133,149 @@ class InstanceShare:
         return self.tenure.until
 
     @property
+    def units(self) -> int:
+        """Those of the first bound."""
+        return self.bounds[0].units
+
+    @property
+    def ledger(self) -> WindowLedger:
+        """That of the first bound, where it is a rate."""
+        return self._rates[0].ledger
+
+    @property
+    def permit(self) -> PermitBudget:
+        """That of the first bound."""
+        return self.bounds[0].permit
+
+    @property
     def capacity(self) -> float:
-        """The shared capacity in force, as far as is known."""
-        return self.terms.in_force or self.terms.capacity
+        """The shared capacity of the first bound that is in force, as far as is known."""
+        return self.bounds[0].capacity
+
+    def by_bound(self, cost: AnyCost | tuple[float, ...]) -> tuple[float, ...]:
+        """What a cost is for each bound, unless it says so itself."""
+        if isinstance(cost, tuple):
+            return cost
+        if isinstance(cost, Costs):
+            return tuple(cost.amount(dimension) for dimension in self._dimensions)
+        return (cost,) * len(self._dimensions)
+
+    def partitions_of_bounds(self) -> list[float]:
+        """What a partition is worth in each bound."""
+        factor, first = self.terms.factor, self.terms.capacity
+        return [factor, *(factor / first * one.terms.capacity for one in self.bounds[1:])]
 
     # What it may spend.
 
     def settle(self, now: float) -> float:
-        """What it holds at this time, in cost; the ledger follows."""
-        worth = self._worth(self.units) if now < self.until else 0.0
-        self.ledger.set_capacity(worth)
-        self._recent.sample(now)
-        return worth
-
-    def _worth(self, units: int) -> float:
-        return units * self.capacity / UNITS
+        """What it holds of the first bound at this time, in cost; all ledgers follow."""
+        held = now < self.until
+        worths = [one.settle(held, now) for one in self.bounds]
+        return worths[0]
 
     def burst(self, now: float) -> float:
-        """What may be spent at once after a rest."""
-        if self.settle(now):
-            return self.ledger.burst(now)
-        share = self._worth(self.reply.share) if self.reply is not None else 0.0
-        # Not more: an operation that waits for as much as this would otherwise wait forever.
-        return (share or min(self.terms.factor, self.capacity)) * self.ledger.uneven_burst
+        """What may be spent at once of the first bound, after a rest."""
+        return self.bounds[0].burst(now < self.until, self.terms.factor, now)
 
     @property
     def spent_in_all(self) -> float:
-        """What has begun, on its share and by permits."""
-        return self.ledger.total() + self.permit.total
+        """What has begun, on its share of the first bound and by permits."""
+        return self.bounds[0].spent_in_all
 
     def spent(self, now: float) -> float:
-        """What it spent on its share in the last period: not what it inherited."""
-        return self._recent.spent(now)
+        """What it spent on its share of the first bound in the last period: not what it
+        inherited."""
+        return self.bounds[0].spent(now)
 
     # What it wants.
 
-    def want(self, waiting: float, gathering: float, now: float) -> None:
-        """So much waits to be spent, of which `gathering` is needed in one piece."""
-        self._waiting = waiting
-        if not waiting:
-            self._shortage.note(False, now)
-        if not self.units:
-            self._missed = max(self._missed, waiting)
-        if not self._gathering:
+    def reserve(self, reserved: AnyCost) -> None:
+        """So much may be spent besides, by this instance alone."""
+        for bound, one in zip(self.bounds, self.by_bound(reserved), strict=True):
+            bound.reserved = one
+
+    def want(
+        self,
+        waiting: AnyCost | tuple[float, ...],
+        gathering: AnyCost | tuple[float, ...],
+        now: float,
+    ) -> None:
+        """So much waits to be spent, of which `gathering` is needed in one piece: by the batch that
+        goes next."""
+        if not any(one.gathering for one in self.bounds):
             self._gathers_since = now
-        self._gathering = gathering
+        both = zip(self.by_bound(waiting), self.by_bound(gathering), strict=True)
+        for bound, (waits, gathers) in zip(self.bounds, both, strict=True):
+            bound.want(waits, gathers, now)
 
-    def short(self, short: bool, now: float) -> None:
-        """Whether something that could start has to wait for capacity, from now on."""
-        self._shortage.note(short, now)
+    def short(self, short: bool | Sequence[bool], now: float) -> None:
+        """Whether something that could start has to wait for capacity, from now on: of any bound,
+        or of each one."""
+        each = [short] * len(self.bounds) if isinstance(short, bool) else short
+        for bound, one in zip(self.bounds, each, strict=True):
+            bound.shortage.note(one, now)
 
-    def _need(self, now: float) -> float:
-        """What was spent in the last period is likely to be wanted again in the next one. If little
-        is asked for at a time, more: what could have been spent without waiting."""
-        spent = self.spent(now) + self.permit.recent(now, self.ledger.period)
-        unspent = self._shortage.unspent(spent)
-        return max(self._waiting, self._missed, self._gathering, unspent) + spent
+    @property
+    def _waits(self) -> bool:
+        return any(one.waiting or one.missed for one in self.bounds)
+
+    @property
+    def _short_since(self) -> float | None:
+        """Since when something has had to wait for what permits are for."""
+        since = [one.shortage.since for one in self._rates]
+        return min((one for one in since if one is not None), default=None)
+
+    def _needs(self, now: float) -> list[float]:
+        wanted = [
+            Wanted(
+                need=one.need(now),
+                mix=one.mix(now),
+                lately=one.lately(now),
+                capacity=max(one.capacity, one.terms.capacity),
+                period=one.terms.period / 1000,
+                slots=one.terms.slots,
+            )
+            for one in self.bounds
+        ]
+        sampled = max((one.sampled(now) for one in self._rates), default=0.0)
+        return needs_of(wanted, max(self.interval, sampled))
 
     @property
     def asked(self) -> float:
-        """What it needed when it last asked."""
-        return self._asked_need
+        """What it needed of the first bound when it last asked."""
+        return self.bounds[0].asked_need
 
-    def look_again(self, capacity: float | None = None) -> None:
-        """The terms were changed, to this `capacity`: asks soon how much of that is in force."""
+    @property
+    def partitions_asked(self) -> float:
+        """The same in partitions, of the bound of which it asked for the largest part."""
+        parts = self.partitions_of_bounds()
+        return max(one.asked_need / part for one, part in zip(self.bounds, parts, strict=True))
+
+    @property
+    def partitions_missing(self) -> float:
+        """What it asked for and does not hold."""
+        lacking = (
+            (min(one.asked_need, one.capacity) - one.ledger.capacity) / part
+            for one, part in zip(self.bounds, self.partitions_of_bounds(), strict=True)
+        )
+        return max(0.0, *lacking)
+
+    @property
+    def _asked(self) -> bool:
+        return any(one.asked_need for one in self.bounds)
+
+    def look_again(self, capacity: Mapping[str, float] | float | None = None) -> None:
+        """The terms were changed: asks soon how much of this `capacity` is in force; by the names
+        that people have for bounds, where there are several dimensions."""
         if capacity is not None:
-            self.terms = replace(self.terms, capacity=capacity, in_force=self.capacity)
+            periods = [one.terms.period for one in self.bounds]
+            names = names_of(self.terms.layout, periods)
+            if not isinstance(capacity, Mapping):
+                capacity = {names[0]: capacity}
+            for name, bound in zip(names, self.bounds, strict=True):
+                new = capacity.get(name, bound.terms.capacity)
+                bound.terms = replace(bound.terms, capacity=new, in_force=bound.capacity)
+            self.terms = replace(self.terms, bounds=tuple(one.terms for one in self.bounds))
         self._curious = True
 
     def permit_wait(self, now: float) -> float:
@@ -197,53 +289,85 @@ class InstanceShare:
         if self._sent_backs and not self._failures:
             return now if self._sent_backs <= MAX_AT_ONCE else self._last_call + self.interval
         if self.pending is not None:
-            idle = not (self._waiting or self._missed) and now >= self.until
+            idle = not self._waits and now >= self.until
             return math.inf if idle else self._next_call
-        soon = self._last_call + (MIN_REQUEST_INTERVAL if self._asked_need else 0.0)
-        if self.permit.number:
-            if self.permit.is_open(now):
-                return max(soon, self.permit.until)
-            if not self.units:
+        soon = self._last_call + (MIN_REQUEST_INTERVAL if self._asked else 0.0)
+        has_permit = any(one.permit.number for one in self._rates)
+        if has_permit:
+            if self._permit_is_open(now):
+                return max(soon, self._permit_until)
+            if not any(one.units for one in self._rates):
                 return soon
         if self._urgent(now):
             return max(self._next_call if self._failures else -math.inf, soon)
         if self._curious:
             return soon
-        if self._asked_need or self._waiting or self._missed or self.units or self._seq == 0:
+        holds = any(one.units for one in self.bounds)
+        if self._asked or self._waits or holds or self._seq == 0 or has_permit:
             return self._next_call
-        return self._next_call if self.permit.number else math.inf
+        return math.inf
+
+    def _permit_is_open(self, now: float) -> bool:
+        """Whether a batch could still use it: in each bound that it is for."""
+        permits = [one.permit for one in self._rates if one.permit.number]
+        return all(one.is_open(now) for one in permits)
+
+    @property
+    def _permit_until(self) -> float:
+        return max(one.permit.until for one in self._rates if one.permit.number)
 
     def _urgent(self, now: float) -> bool:
         if self.left or self._seq == 0 or self.reply is None:
             return False
-        need = min(self._need(now), self.capacity)
-        if (self._waiting or self._missed) and need > 2 * min(self._asked_need, self.capacity):
+        if self._waits and self._dominant(self._needs(now)) > 2 * self._dominant(
+            [one.asked_need for one in self.bounds]
+        ):
             return True
-        if not covers(max(self._asked_gathering, self._worth(self.units)), self._gathering):
+        if any(
+            not covers(max(one.asked_gathering, one.worth(one.units)), one.gathering)
+            for one in self.bounds
+        ):
             return True
-        return self._surplus(now) * WORTH_A_CALL > self.units
+        return now < self.until and any(
+            one.surplus(now) * WORTH_A_CALL > one.units for one in self.bounds
+        )
+
+    def _dominant(self, needs: Sequence[float]) -> float:
+        """The largest of some needs, as a part of the limit."""
+        both = zip(self.bounds, needs, strict=True)
+        return max(min(1.0, need / bound.capacity) for bound, need in both)
 
     def compose(self, now: float, totals: tuple[float, ...] = ()) -> Request:
         """The request to send now: the one that was not answered, or a new one."""
-        if now >= self.until:
-            self.units = 0
+        self._lapse(now)
         if self.pending is None:
             self._look_back(now)
-            self._asked_gathering = self._gathering
+            for one in self.bounds:
+                one.asked_gathering = one.gathering
             self._curious = False
-            self._begin(self._request(self._surplus(now), now, leaving=False, totals=totals), now)
+            released = [self._surplus(one, now) for one in self.bounds]
+            self._begin(self._request(released, now, totals), now)
         return self._copy(now)
 
     def leave(self, now: float, totals: tuple[float, ...] = ()) -> Request:
         """The last request, which gives back everything. A pending one is sent first."""
         assert self.pending is None
-        if now >= self.until:
-            self.units = 0
+        self._lapse(now)
         self.left = True
-        self._waiting = self._missed = self._gathering = 0.0
-        released = last_release(self.ledger, self.units, self._worth(self.units), now)
-        self._begin(self._request(released, now, True, totals), now)
+        for one in self.bounds:
+            one.waiting = one.missed = one.gathering = 0.0
+        released = [one.last_release(now) for one in self.bounds]
+        self._begin(self._request(released, now, totals), now)
         return self._copy(now)
+
+    def _lapse(self, now: float) -> None:
+        """Nothing is held any more once the lease has ended; calls that still run count on."""
+        if now >= self.until:
+            for one in self.bounds:
+                one.units = 0
+
+    def _surplus(self, bound: BoundShare, now: float) -> int:
+        return 0 if self.reply is None or now >= self.until else bound.surplus(now)
 
     def _begin(self, request: Request, now: float) -> None:
         self.pending = request
@@ -254,108 +378,109 @@ class InstanceShare:
         """The pending request, with what is known of the server's clock by now."""
         assert self.pending is not None
         self._last_call = now
-        self._missed = 0.0
+        for one in self.bounds:
+            one.missed = 0.0
         confirmed = self._clock.at(self._server, now, self.terms.span / 1000)
         return replace(self.pending, confirmed=confirmed, tries=self._tries)
 
     def _look_back(self, now: float) -> None:
-        self._shortage.requested(max(now - self._last_call, MIN_REQUEST_INTERVAL), now)
-        count = self.ledger.charges
-        before, at = self._counted
-        total = self.ledger.total() + self.ledger.starting
-        if count > before:
-            self._piece = (total - at) / (count - before)
-        elif self._shortage.since is not None and not self._gathering:
-            # What waits needs no gathering: it costs less than batches before it may have cost.
-            self._piece = min(self._piece, self.burst(now))
-        self._counted = count, total
+        interval = max(now - self._last_call, MIN_REQUEST_INTERVAL)
+        for one, partition in zip(self.bounds, self.partitions_of_bounds(), strict=True):
+            one.look_back(interval, now < self.until, partition, now)
+        if len(self.bounds) > 1:
+            for one in self._rates:
+                one.even_out(now)
 
-    def _request(
-        self, released: int, now: float, leaving: bool, totals: tuple[float, ...]
-    ) -> Request:
-        number, used = self.permit.close(now)  # first: what it paid for is needed again
-        need = self._asked_need = 0.0 if leaving else self._need(now)
-        spent = self.spent(now)
-        history, stamped = self._part_with(released, now)
-        ask, gathers = (0.0, False) if leaving else self._ask(now)
-        if gathers and not self._piece:
-            self._piece = ask  # what it needs a share for, also when it does not ask for a moment
-        by_permit = self.permit.recent(now, self.ledger.period)
-        since = self._gathers_since if gathers else self._shortage.since
-        if not ask:
+    def _request(self, released: Sequence[int], now: float, totals: tuple[float, ...]) -> Request:
+        # First: what a permit paid for is needed again.
+        reports = [one.permit.close(now) for one in self.bounds]
+        needs = [0.0] * len(self.bounds) if self.left else self._needs(now)
+        for bound, need in zip(self.bounds, needs, strict=True):
+            bound.asked_need = need
+        spent = [one.spent(now) for one in self.bounds]
+        histories = [
+            bound.part_with(units, now, leaving=self.left)
+            for bound, units in zip(self.bounds, released, strict=True)
+        ]
+        self.settle(now)
+        asks, gathers = self._ask(now)
+        if gathers:
+            for bound, ask in zip(self.bounds, asks, strict=True):
+                bound.needs_share_for(ask)
+        since = self._gathers_since if gathers else self._short_since
+        if not any(asks):
             self._asks_since = None
         elif self._asks_since is None:
             self._asks_since = now
         self._seq += 1
+        holds = any(one.units for one in self.bounds)
         return replace(
             self.profile,
             seq=self._seq,
             terms=self.terms,
+            bounds=tuple(
+                BoundRequest(
+                    units=bound.units,
+                    released=units,
+                    history=history,
+                    stamped=stamped,
+                    need=bound.asked_need,
+                    by_permit=bound.by_permit(now),
+                    ask=ask,
+                    lacks=bound.lacks(ask, now < self.until, now),
+                    piece=ask if gathers and ask else bound.piece,
+                    spent=before + bound.by_permit(now),
+                    reserved=bound.reserved,
+                    permit_spent=used,
+                )
+                for bound, units, (history, stamped), ask, before, (_, used) in zip(
+                    self.bounds, released, histories, asks, spent, reports, strict=True
+                )
+            ),
             born=self.reply.born if self.reply is not None else 0,
             server=self._server,
             # Rather younger than it is: an answer of another server may then be news.
             age=math.floor((now - self._answered) * 1000 * (1 - 2 * DRIFT)) if self._server else 0,
             nonce=self._nonce,
             ended=self._ended,
-            units=self.units,
-            left=max(0, math.floor((self.until - now) * 1000)) if self.units else 0,
-            released=released,
-            history=history,
-            stamped=stamped,
-            need=need,
-            by_permit=by_permit,
-            ask=ask,
+            left=max(0, math.floor((self.until - now) * 1000)) if holds else 0,
             gathers=gathers,
-            waited=0 if since is None or not ask else math.floor((now - since) * 1000),
+            waited=0 if since is None or not any(asks) else math.floor((now - since) * 1000),
             valid=self._valid,
-            piece=ask if gathers else self._piece,
             interval=math.ceil(self.interval * 1000),
-            spent=spent + by_permit,
-            leaving=leaving,
-            permit=number,
-            permit_spent=used,
+            leaving=self.left,
+            permit=max(number for number, _ in reports),
             totals=totals,
         )
 
     @property
     def _valid(self) -> int:
-        return max(1, min(MAX_PERMIT_MS, self.terms.period // 4 + 20, self.terms.lease // 2))
+        shortest = min((one.terms.period for one in self._rates), default=self.terms.lease)
+        return max(1, min(MAX_PERMIT_MS, shortest // 4 + 20, self.terms.lease // 2))
 
-    def _ask(self, now: float) -> tuple[float, bool]:
-        """The cost for which it asks for a permit, and whether it can spend nothing before."""
-        worth = self._worth(self.units) if now < self.until else 0.0
-        if self._gathering and not covers(worth, self._gathering):
-            return self._gathering, True
-        piece = self._piece
-        if self._shortage.since is None or not piece or worth >= WHOLE_BATCHES * piece:
-            return 0.0, False
-        spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
-        room = worth - self.ledger.pledged - spent + self.ledger.starting
-        return (0.0, False) if covers(room, piece) else (piece, False)
-
-    def _surplus(self, now: float) -> int:
-        """What it may not keep."""
-        if self.reply is None or now >= self.until:
-            return 0
-        return releasable(
-            self.ledger,
-            max(0, self.units - self.reply.keep),
-            self.units,
-            self._worth(self.units),
-            now,
-        )
-
-    def _part_with(
-        self, released: int, now: float
-    ) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[int, float], ...]]:
-        if not released:
-            return (), ()
-        part = 1.0 if self.left else released / self.units
-        own, stamped = self.ledger.split(part, now)
-        self.ledger.changed_hands(part, now)
-        self.units -= released
-        self.settle(now)
-        return in_slices(own, now, self.terms.period), stamped
+    def _ask(self, now: float) -> tuple[list[float], bool]:
+        """The cost for which it asks for a permit, by bound, and whether it can spend nothing
+        before. For none while it lacks slots: no permit is for those."""
+        nothing = [0.0] * len(self.bounds)
+        held = now < self.until
+        if self.left or any(
+            one.shortage.since is not None and one.lacks(1.0, held, now)
+            for one in self.bounds
+            if one.terms.slots
+        ):
+            return nothing, False
+        gathering = [one.gathering if one in self._rates else 0.0 for one in self.bounds]
+        worths = [one.worth(one.units) if held else 0.0 for one in self.bounds]
+        if not all(map(covers, worths, gathering)):
+            return gathering, True
+        pieces = [one.piece if one in self._rates else 0.0 for one in self.bounds]
+        batches = [worth / piece for worth, piece in zip(worths, pieces, strict=True) if piece]
+        if self._short_since is None or not batches or min(batches) >= WHOLE_BATCHES:
+            return nothing, False
+        if any(gathering) and len(self.bounds) > 1:  # it costs more or less than others do
+            pieces = gathering
+        asked = zip(self.bounds, pieces, strict=True)
+        return (pieces if any(one.lacks(ask, held, now) for one, ask in asked) else nothing), False
 
     # What came of it.
 
@@ -381,27 +506,23 @@ class InstanceShare:
             return News(disowned=True)
         self._confirm(reply, sent_at, now)
         self._follow(reply.terms, reply.certain, now)
-        for stamp, cost in reply.given:
-            age = reply.now - stamp
-            self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
-        costs, worth = [cost for _, cost in reply.given], self._worth(reply.units)
-        if (
-            math.fsum(costs) > self.ledger.even_burst * worth
-        ):  # else room comes back as it always does
-            self.ledger.changed_hands(max(costs) / worth, now)
-        self.units = reply.units
+        for bound, one in zip(self.bounds, reply.bounds, strict=True):
+            bound.receive(one, reply.now, now)
         if not self.left:
             until = self._composed + usable_lease(self.terms.lease) / 1000
             if now < self.tenure.until:
                 self.tenure.until = until
             else:  # what was charged before has lapsed
                 self.tenure = Tenure(until)
-        permit = 0.0
+        permit: tuple[float, ...] = ()
         if reply.permit and (self.reply is None or reply.permit != self.reply.permit):
-            permit = reply.permit_cost
+            permit = tuple(one.permit_cost for one in reply.bounds)
             self.permits += 1
             self._asks_since = None
-            self.permit.open(reply.permit, permit, self._composed + (valid - 1) / 1000)
+            until = self._composed + (valid - 1) / 1000
+            for bound, cost in zip(self.bounds, permit, strict=True):
+                if cost:
+                    bound.permit.open(reply.permit, cost, until)
         self.reply = reply
         self.settle(now)
         self._next_call = sent_at + self.interval
@@ -418,7 +539,9 @@ class InstanceShare:
             self._sent_backs += 1
             return News()
         # What an operator has set everybody follows; so does one that followed what was lost since.
-        if reply.terms.version or self._configured.agrees(reply.terms):
+        # But not other dimensions: what it spends is not counted in those.
+        may_follow = reply.terms.version or self._configured.agrees(reply.terms)
+        if may_follow and reply.terms.layout == self._configured.layout:
             self._follow(reply.terms, False, now)
             self._sent_backs += 1
             return News()
@@ -428,25 +551,13 @@ class InstanceShare:
 
     def _confirm(self, reply: Reply, sent_at: float, now: float) -> None:
         if reply.server != self._server:
-            self.ledger.inherited.forget_stamps()
+            for one in self.bounds:
+                one.forget_stamps()
         self._server, self._answered, self._ended = reply.server, self._composed, False
         self._clock.exchanges.append(Exchange(reply.server, reply.now, sent_at, now - sent_at))
 
     def _follow(self, terms: Terms, certain: bool, now: float) -> None:
-        if terms.period != self.terms.period:
-            self.ledger.set_period(terms.period / 1000, now)
+        for bound, one in zip(self.bounds, terms.bounds, strict=True):
+            bound.follow(one, now)
         self.terms = replace(terms, served=certain or self.terms.served)
         self.interval = min(self._longest_interval, max(MIN_REQUEST_INTERVAL, terms.lease / 4000))
-
-
-def in_slices(
-    entries: list[tuple[float, float]], now: float, period: int
-) -> tuple[tuple[int, float], ...]:
-    """(when, cost) as (age in milliseconds, cost), never older than it was."""
-    width = max(1, period // HISTORY_SLICES)
-    ages: dict[int, float] = {}
-    for at, cost in entries:
-        if cost > 0:
-            age = max(0, math.floor((now - at) * 1000 / width) * width)
-            ages[age] = ages.get(age, 0.0) + cost
-    return tuple(sorted(ages.items()))

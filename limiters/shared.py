@@ -7,22 +7,19 @@ import os
 import socket
 import time
 import uuid
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
-from typing import cast
 
 from limiters import events
-from limiters._budgets.purse import Parts, Purse
-from limiters._budgets.several import AnyPurse
-from limiters._budgets.window import WindowLedger
-from limiters._costs import AnyCost
+from limiters._costs import AnyCost, greater, is_covered, lesser, plain_cost
 from limiters._instance_share import InstanceShare
 from limiters._plain_numbers import plain
 from limiters._resource.reservation import Receipt
 from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
-from limiters._sharing.arguments import terms_of
+from limiters._sharing.arguments import limits_of, reserved_of, terms_of
 from limiters._sharing.asking import Asking
+from limiters._sharing.budget import Budget
 from limiters._sharing.grant import SharedGrant
 from limiters._sharing.options import SharedResourceOptions
 from limiters._sharing.provisioning import Provisioning
@@ -30,18 +27,14 @@ from limiters._sharing.share_events import Announcements
 from limiters._stats.histogram import SECONDS, Histogram
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
-from limiters._support.float_error import covers
-from limiters._support.options import values_of
 from limiters._support.signatures import lists, takes
-from limiters._support.validation import Seconds, amount, in_seconds, seconds
+from limiters._support.validation import Seconds, in_seconds, seconds
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
-from limiters.leases._format import UNITS
 from limiters.leases._messages import (
     Kind,
     Reply,
     Request,
     Terms,
-    partitions_of,
     ramp_of,
     shared_amount,
     weight_units,
@@ -74,10 +67,10 @@ class SharedResource(Resource):
         self._options = options
         self._manager = options.lease_manager
         self._name = self._manager.name if self._manager else ""
-        self._reserved = options.reserved_capacity
         self._interval = in_seconds(options.max_interval)
         self._terms = terms_of(options)
-        self._limits = Limits.of(self._terms.capacity + self._reserved, self._terms.period / 1000)
+        self._shared_limits = limits_of(options)
+        self._reserved = reserved_of(options, self._shared_limits)
         super().__init__(options.clock)
 
     def _begin(self) -> None:
@@ -85,9 +78,9 @@ class SharedResource(Resource):
         where = getattr(self._manager, "where", None)
         kept_by = repr(self._manager)
         self._announce = Announcements(self._emitter, self._terms, self._name, where, kept_by)
-        self._reserved_ledger = WindowLedger(self._reserved, self._terms.period / 1000)
-        self._spent_before = 0.0
-        """Of the shared capacity, as somebody who was disowned."""
+        self._budget = Budget(self._shared_limits, self._reserved, self._changed)
+        self._spent_before: AnyCost = self._shared_limits.nothing
+        """Of the shared capacity, as an instance that was disowned."""
         self._sync_seconds = Histogram(SECONDS)
         self._sync_failures = 0
         self._begin_share(self._terms)
@@ -102,20 +95,24 @@ class SharedResource(Resource):
 
     def _begin_share(self, terms: Terms) -> None:
         """Takes part as somebody who was never heard of; what is reserved goes on."""
-        profile = values_of(Request, self._options)  # an option of such a name is sent
-        profile["weight"] = weight_units(self._options.weight)
         self._share = InstanceShare(
             uuid.uuid4().hex[:16],
             terms,
             interval=self._interval,
-            reserved=self._reserved,
+            bounds=self._shared_limits.bounds,
+            freed=self._changed,
             label=f"{socket.gethostname()}:{os.getpid()}",
-            **profile,
+            weight=weight_units(self._options.weight),
         )
-        self._purse = Purse(self._reserved_ledger, self._share.permit, self._share.ledger)
+        self._budget.join(self._share)
 
     def __repr__(self) -> str:
-        terms = self._share.terms
+        limits, terms = self._shared_limits, self._share.terms
+        if "" not in limits.dimensions:
+            return (
+                f"SharedResource(shared_capacity={limits!r}, "
+                f"reserved_capacity={plain_cost(self._reserved)}, lease_manager={self._manager!r})"
+            )
         return (
             f"SharedResource(shared_capacity={plain(terms.capacity)}, "
             f"reserved_capacity={plain(self._reserved)}, factor={plain(terms.factor)}, "
@@ -131,40 +128,37 @@ class SharedResource(Resource):
 
     @property
     def limits(self) -> Limits:
-        """What it allows: all that is shared, and what is reserved."""
-        most, (bound,) = self.max_capacity, self._limits.bounds
-        if most and (bound.capacity, bound.period) != (most, self.period):
-            self._limits = Limits.of(most, self.period)
-        return self._limits
+        """What it allows, by dimension: all that is shared, and what is reserved."""
+        return self._budget.allowed
 
     @property
-    def max_capacity(self) -> float:
+    def max_capacity(self) -> AnyCost:
         """What could be had at most in one period: all that is shared, and what is reserved."""
-        return self._share.terms.capacity + self._reserved
+        return self._budget.most
 
     @property
     def period(self) -> float:
-        """The seconds in which it may be spent."""
-        return self._share.terms.period / 1000
+        """The seconds in which it may be spent; of several windows, the longest."""
+        return self._budget.period
 
     @property
-    def capacity(self) -> float:
+    def capacity(self) -> AnyCost:
         """What is held now, for one period."""
         with self._lock:
-            now = self._clock.now()
-            return self._share.settle(now) + self._share.permit.available(now) + self._reserved
+            return self._budget.there(self._clock.now()) + self._reserved
 
     @property
     def partitions(self) -> float:
         """How many partitions are held now, with a fraction: what is leased is an exact share of
-        the limit, and a partition is how people see it."""
+        the limit, and a partition is how people see it. Of several dimensions, it is the one of
+        which it holds the largest part."""
         with self._lock:
-            share = self._share
-            return self._partitions(share.units) if self._clock.now() < share.until else 0.0
+            return self._partitions_held(self._clock.now())
 
-    def _partitions(self, units: int) -> float:
-        terms = self._share.terms
-        return units / UNITS * partitions_of(terms.capacity, terms.factor)
+    def _partitions_held(self, now: float) -> float:
+        if now >= self._share.until:
+            return 0.0
+        return self._budget.partitions([one.units for one in self._share.bounds])
 
     @property
     def evicted(self) -> bool:
@@ -177,32 +171,32 @@ class SharedResource(Resource):
         return self._broken
 
     @property
-    def burst(self) -> float:
+    def burst(self) -> AnyCost:
         """What may go at once after a rest; of one partition, if there is nothing to spend yet."""
         with self._lock:
-            now = self._clock.now()
-            self._share.settle(now)
-            return self._purse.burst(now) or self._share.burst(now)
+            return self._budget.burst(self._clock.now())
 
     def standing(self) -> Standing:
         """What it holds, wants and has spent."""
         with self._lock:
             now = self._clock.now()
-            worth = self._share.settle(now)
+            shared = self._budget.shared(now)
             share, reply = self._share, self._share.reply
             asks = not self._stopped and share.next_call(now) < float("inf")
             return Standing(
                 name=self._name,
-                shared=worth,
+                shared=shared,
                 reserved=self._reserved,
-                max=share.terms.capacity + self._reserved,
+                max=self._budget.most,
                 demand=self._demand,
                 member=share.profile.label,
-                spent_shared=self._spent_before + share.spent_in_all,
-                spent_reserved=self._reserved_ledger.total(),
-                partitions_held=self._partitions(share.units) if worth else 0.0,
-                partitions_wanted=share.asked / share.terms.factor,
-                fair_share=self._partitions(reply.share) if reply else 0.0,
+                spent_shared=self._spent_before + self._budget.spent_shared,
+                spent_reserved=self._budget.spent_reserved,
+                partitions_held=self._partitions_held(now),
+                partitions_wanted=share.partitions_asked,
+                fair_share=self._budget.partitions([one.share for one in reply.bounds])
+                if reply
+                else 0.0,
                 permits=share.permits,
                 permit_wait=share.permit_wait(now),
                 turn=reply.ahead + 1 if reply is not None and reply.waiting else 0,
@@ -225,77 +219,70 @@ class SharedResource(Resource):
         self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None
     ) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
-        up_to = amount("up_to", up_to, zero=True)
-        at_least = amount("at_least", at_least, zero=True)
+        limits, budget = self._shared_limits, self._budget
+        up_to = limits.checked("up_to", up_to)
+        at_least = limits.checked("at_least", at_least)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
-            parts = Parts()
-            if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
-                parts = self._purse.available(now, at_least).up_to(up_to)
-            if covers(sum(parts), at_least) or claimant is None:
+            there = budget.nothing
+            if self._turns.is_for(claimant, now) or budget.lacks(self._turns.gathering(now), now):
+                there = budget.purse.available(now, at_least)
+            parts = there.up_to(up_to)
+            if is_covered(parts.amount, at_least) or claimant is None:
                 if self._turns.end(claimant):
                     self._want(now)  # it gathers no longer, or for something else
             else:
                 until = self._ready_at(at_least, now) + GRACE
                 self._turns.wait(claimant, at_least, until)
                 self._want(now)
-            usable = max(at_least, min(up_to, self._demands.get(claimant, 0.0)))
-            self._share.short(sum(parts) < usable, now)
-            self._purse.hold(parts)
-            return SharedGrant(
-                self._lock, self._clock, cast(AnyPurse, self._purse), self._share.tenure, parts
-            )
+            wanted = self._demands.get(claimant, limits.nothing)
+            usable = greater(at_least, lesser(up_to, wanted))
+            self._share.short(budget.lacking(there, usable), now)
+            budget.purse.hold(parts)
+            return SharedGrant(self._lock, self._clock, budget.purse, self._share.tenure, parts)
 
     def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
         """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn."""
-        cost = amount("cost", cost, zero=True)
+        budget = self._budget
+        cost = self._shared_limits.checked("cost", cost)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
-            there = 0.0
-            if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
-                there = sum(self._purse.available(now, cost))
-            if not covers(there, cost):
+            parts = budget.nothing
+            if self._turns.is_for(claimant, now) or budget.lacks(self._turns.gathering(now), now):
+                parts = budget.purse.available(now, cost)
+            if not is_covered(parts.amount, cost):
                 self._turns.wait(claimant, cost, self._ready_at(cost, now) + GRACE)
                 self._want(now)
-                self._share.short(True, now)
+                self._share.short(budget.lacking(parts, cost), now)
                 return False
             if self._turns.end(claimant):
                 self._want(now)  # it gathers no longer
             self._share.short(False, now)
-            payment = self._purse.payment(min(cost, there), now, receipt)
+            payment = budget.purse.payment(lesser(cost, parts.amount), now, receipt)
             receipt.spend = payment.spend
             payment.enter()
             return True
 
     def ready_at(self, cost: AnyCost) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
-        cost = amount("cost", cost, zero=True)
+        cost = self._shared_limits.checked("cost", cost)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
             return self._ready_at(cost, now)
 
-    def _lacks(self, cost: float) -> bool:
-        """Whether less is held than that: until more comes, nobody is in its way."""
-        return not covers(self._purse.capacity(self._clock.now()), cost)
-
-    def _ready_at(self, cost: float, now: float) -> float:
-        if self._lacks(cost):
+    def _ready_at(self, cost: AnyCost, now: float) -> float:
+        if self._budget.lacks(cost, now):  # until more comes, nobody is in its way
             return now + self._interval
-        return self._purse.ready_at(cost, now)
+        return self._budget.purse.ready_at(cost, now)
 
     def _want(self, now: float) -> None:
         """Passes on what is wanted of the shared capacity; wakes the thread that has to ask."""
-        spare = max(0.0, self._reserved - self._purse.reserved.spent(now))
-        waiting = max(0.0, self._demand - spare)
-        if self._evicted:
-            # Also when the lease manager, which is told nothing any more, has forgotten it.
-            waiting = 0.0
-        gathering = self._turns.gathering(now)
-        gathering = max(0.0, gathering - self._purse.reserved.available(now, gathering))
-        self._share.want(waiting, gathering if waiting else 0.0, now)
+        # Also when the lease manager, which is told nothing any more, has forgotten it.
+        waiting = self._shared_limits.nothing if self._evicted else self._demand
+        self._budget.unreserved(waiting, self._turns.gathering(now), now)
         if self._share.next_call(now) < self._wakes_at:
             self._wake()
 
@@ -315,26 +302,34 @@ class SharedResource(Resource):
 
     def _untold(self, read: tuple[float, ...]) -> tuple[float, ...]:
         own = {
-            "spent_shared": self._spent_before + self._share.spent_in_all,
-            "spent_reserved": self._reserved_ledger.total(),
+            "spent_shared": self._first(self._spent_before + self._budget.spent_shared),
+            "spent_reserved": self._first(self._budget.spent_reserved),
             "sync_failures": self._sync_failures,
         }
         return self._tally.untold(read, own)
 
+    def _first(self, cost: AnyCost) -> float:
+        """What it is in the first dimension: others see that."""
+        return self._shared_limits.by_bound(cost)[0]
+
     # Changing it.
 
-    def set_shared_capacity(self, capacity: float) -> None:
-        """Changes what all instances share, for all of them; a raise as the `ramp` says.
+    def set_shared_capacity(self, capacity: float | Mapping[str, float]) -> None:
+        """Changes what all instances share, for all of them; a raise as the `ramp` says. Of several
+        dimensions by their names, as in `{"tokens": 90_000}`; `"requests/1s"` is the window of a
+        second of a dimension that has several. Those that are not named stay.
 
         Raises LeaseManagerError if the lease manager cannot be reached.
         """
-        capacity = shared_amount("capacity", capacity)
+        if not isinstance(capacity, Mapping):
+            capacity = shared_amount("capacity", capacity)
         if self._manager is None:
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
         own = self._terms
-        if not self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp)):
+        changed = self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp))
+        if not changed and len(own.bounds) == 1:
             self._manager.set_terms(
                 capacity=capacity,
                 factor=own.factor,
@@ -345,17 +340,17 @@ class SharedResource(Resource):
             self._share.look_again(capacity)
             self._wake()
 
-    def set_reserved_capacity(self, capacity: float) -> None:
-        """Changes what this instance may spend beside what is shared."""
-        capacity = amount("capacity", capacity, zero=True)
+    def set_reserved_capacity(self, capacity: float | Mapping[str, float]) -> None:
+        """Changes what this instance may spend beside what is shared; by dimension, where there are
+        several: those that are not named have none."""
+        reserved = self._shared_limits.checked("capacity", capacity)
         with self._lock:
-            self._reserved = capacity
-            self._share.profile = replace(self._share.profile, reserved=capacity)
-            self._purse.reserved.set_capacity(capacity)
+            self._reserved = reserved
+            self._budget.reserve(reserved)
             self._want(self._clock.now())
             self._wake()
         if self._manager is None:  # else its thread tells
-            self._announce.capacity(capacity)
+            self._announce.capacity(reserved)
         self._changed()
 
     # Its life.
@@ -405,13 +400,12 @@ class SharedResource(Resource):
             now = self._clock.now()
             self._wakes_at = -1.0
             self._want(now)
-            worth = self._share.settle(now)
-            held = self._partitions(self._share.units) if worth else 0.0
-            there = worth + self._share.permit.available(now)
+            there = self._budget.there(now)
+            held = self._partitions_held(now)
             due = self._share.next_call(now)
             request = self._share.compose(now, self._untold(read)) if due <= now else None
             self._wakes_at = due
-            ends = self._share.until if worth else float("inf")
+            ends = self._share.until if held else float("inf")
             wait = min(due, ends) - now
         self._tell_capacity(held, there)
         return request, None if wait == float("inf") else max(0.0, wait)
@@ -440,35 +434,30 @@ class SharedResource(Resource):
             if share.pending is not None and reply.counted:
                 self._tally.told(share.pending.totals)
             news = share.answered(reply, sent_at, now)
-            if self._reserved_ledger.period != self.period:  # an operator has changed it
-                self._reserved_ledger.set_period(self.period, now)
+            self._budget.follow_periods(now)
             self._evicted = self._evicted or reply.evicted
             self._refused = news.refused is not None
             if news.refused is not None:
                 self._provisioning.failed(LeaseManagerError(self._announce.refusal(news.refused)))
             if news.disowned:
                 share.tenure.until = now
-                self._spent_before += share.spent_in_all
+                self._spent_before = self._spent_before + self._budget.spent_shared
                 self._begin_share(share.terms)
-            worth = self._share.settle(now)
-            held = self._partitions(self._share.units) if worth else 0.0
-            there = worth + self._share.permit.available(now)
-            missing = self._missing(reply, worth)
+            there = self._budget.there(now)
+            held = self._partitions_held(now)
+            missing = self._missing(reply)
         self._announce.reply(reply, news, missing)
         if reply.kind is Kind.ANSWER:
             self._provisioning.answered(reply.uncertain / 1000)
         self._tell_capacity(held, there)
 
-    def _missing(self, reply: Reply, worth: float) -> float:
+    def _missing(self, reply: Reply) -> float:
         """How many partitions were wanted and not granted."""
-        if not reply.short:
-            return 0.0
-        wanted = min(self._share.asked, self._share.capacity)
-        return max(0.0, wanted - worth) / self._share.terms.factor
+        return self._share.partitions_missing if reply.short else 0.0
 
-    def _tell_capacity(self, held: float, worth: float) -> None:
+    def _tell_capacity(self, held: float, there: AnyCost) -> None:
         self._announce.partitions(held)
-        if self._announce.capacity(worth + self._reserved):
+        if self._announce.capacity(there + self._reserved):
             self._changed()
 
     def _last_request(self) -> Request | None:

@@ -21,7 +21,7 @@ from limiters.leases._messages import Request, Terms
 from tests.waiting import until
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main"]
-TERMS = Terms(1_000, 100, 50, 60_000)
+TERMS = Terms.scalar(1_000, 100, 50, 60_000)
 """A lease outlasts the time between the asking and the command that shows it."""
 SECRET = "zq1/zq2:zq3@zq4"
 PATIENCE = 60
@@ -63,8 +63,8 @@ def unsaid_redis(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 
 def asks(instance: str, need: float, **more: Any) -> Request:
-    """The request of an instance with these values."""
-    return Request(instance, 0, TERMS, need=need, **more)
+    """What an instance says, as if it were the first time."""
+    return Request.scalar(instance, 0, TERMS, need=need, **more)
 
 
 def make(

@@ -104,6 +104,14 @@ def find(name: str) -> str | None:
     return program
 
 
+def newest() -> str:
+    """The newest of the supported ones that is found, or else this one."""
+    for name in reversed(supported()):
+        if found := find(f"python{name}"):
+            return found
+    return sys.executable
+
+
 def _numbers(version: str) -> list[int]:
     return [int(one) for one in version.split(".")]
 

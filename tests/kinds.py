@@ -38,6 +38,7 @@ STARTS_PROCESSES = (
     "tests.commands.outside",
     "tests.integration.exporter.exporting",
     "tests.processes",
+    "tests.servers.counting_api",
     "tests.servers.tls",  # openssl
     "tests.terminals",
 )

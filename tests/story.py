@@ -12,8 +12,9 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import DEFAULT_SPAN, NEVER
 from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._terms_change import LimitChange
 
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 STEP = 0.01
 """Seconds between two looks at what is due and what may be spent."""
 
@@ -56,10 +57,7 @@ class Server:
             self.identity,
             self.clock(now),
             f"set at {now}",
-            capacity=capacity,
-            ramp=ramp,
-            lease=lease,
-            period=period,
+            LimitChange.scalar(capacity=capacity, ramp=ramp, lease=lease, period=period),
         )
 
     def delete(self, now: float) -> bool:

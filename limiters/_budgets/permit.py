@@ -31,6 +31,7 @@ class PermitBudget:
         self._tenure = Tenure(-math.inf)
         self._spends: list[BudgetEntry] = []
         self._recent: list[tuple[float, float]] = []
+        self._longest = 0.0
         self.total = 0.0
         """What permits have paid for, of callbacks that have begun, until the last report."""
 
@@ -105,7 +106,9 @@ class PermitBudget:
             self.total += one.cost
         return number, tuple(report)
 
-    def recent(self, now: float, period: float) -> float:
-        """What permits paid for in the last period, as far as it was reported."""
-        self._recent = [one for one in self._recent if one[0] > now - period]
-        return math.fsum(cost for _, cost in self._recent)
+    def recent(self, now: float, seconds: float) -> list[float]:
+        """What each batch cost that permits paid for in the last so many seconds, as far as it was
+        reported."""
+        self._longest = max(self._longest, seconds)
+        self._recent = [one for one in self._recent if one[0] > now - self._longest]
+        return [cost for at, cost in self._recent if at > now - seconds]

@@ -1,41 +1,53 @@
-"""What was spent in the last period, by samples of what a ledger has counted in all. Pure."""
+"""What was counted in the last while, by samples of something that only grows. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
-
-from limiters._budgets.window import WindowLedger
+from collections.abc import Callable
 
 SAMPLES = 20
-"""How many are taken in a period, at most."""
+"""How many are taken in that time, at most."""
 
 
-class RecentSpending:
-    """What began on `ledger` itself: not what it inherited. Not thread-safe."""
+class Recent:
+    """By how much `total()` has grown in the last `seconds`. Not thread-safe.
 
-    def __init__(self, ledger: WindowLedger) -> None:
-        self._ledger = ledger
+    >>> spent = [0.0]
+    >>> recent = Recent(lambda: spent[0], seconds=1.0)
+    >>> recent.sample(0.0)
+    >>> spent[0] = 5.0
+    >>> recent.grown(0.5), recent.grown(2.0)
+    (5.0, 0.0)
+    """
+
+    def __init__(self, total: Callable[[], float], seconds: float) -> None:
+        self._total = total
+        self.seconds = seconds
         self._samples: deque[tuple[float, float]] = deque()
-        """(when, what had begun in all)"""
+        """(when, how much it was)"""
 
     def sample(self, now: float) -> None:
-        """To be called whenever something may have begun."""
-        total, period = self._ledger.total(), self._ledger.period
+        """To be called whenever it may have grown."""
         samples = self._samples
-        if not samples or now - samples[-1][0] >= period / SAMPLES:
-            samples.append((now, total))
-            while len(samples) > 1 and samples[1][0] <= now - period:
+        if not samples or now - samples[-1][0] >= self.seconds / SAMPLES:
+            samples.append((now, self._total()))
+            while len(samples) > 1 and samples[1][0] <= now - self.seconds:
                 samples.popleft()
 
-    def spent(self, now: float) -> float:
-        """What began in the last period."""
+    def grown(self, now: float) -> float:
+        """By how much it has grown in that time."""
         self.sample(now)
         at, before = self._samples[0]
-        total = self._ledger.total()
-        longer = now - at - self._ledger.period
+        total = self._total()
+        longer = now - at - self.seconds
         if longer <= 0 or len(self._samples) == 1:
             return total - before if longer <= 0 else 0.0
-        # The oldest sample lies before the period: a part of what came after it does, too.
+        # The oldest sample lies before that time: a part of what came after it does, too.
         then, after = self._samples[1]
         part = min(1.0, longer / (then - at))
         return max(0.0, total - before - (after - before) * part)
+
+    def since(self, now: float) -> float:
+        """For how many seconds it has been sampled, up to those of which it tells."""
+        self.sample(now)
+        return min(now - self._samples[0][0], self.seconds)

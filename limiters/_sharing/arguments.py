@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from limiters._costs import AnyCost
 from limiters._plain_numbers import plain
 from limiters._sharing.options import SharedResourceOptions
 from limiters._support.float_error import covers
 from limiters._support.validation import ArgumentError, in_seconds
+from limiters.leases._bounds import terms_of_limits
 from limiters.leases._format import FEWEST_INTERVALS
-from limiters.leases._messages import Terms, check_partitions, milliseconds
+from limiters.leases._messages import Terms, altered, check_partitions, milliseconds
 from limiters.leases.protocol import LeaseManager
+from limiters.limits import Limits
+
+DEFAULT_PARTS = 100
+"""Into how many partitions people see Limits divided."""
+
+
+def limits_of(options: SharedResourceOptions) -> Limits:
+    """What is shared, or reserved if nothing is shared."""
+    shared = options.shared_capacity
+    if isinstance(shared, Limits):
+        if options.period != 1.0:
+            raise ArgumentError(
+                "period", options.period, "be left out with Limits", "each Rate says its own"
+            )
+        return shared
+    reserved = options.reserved_capacity
+    if isinstance(reserved, Mapping):
+        raise ArgumentError(
+            "reserved_capacity",
+            dict(reserved),
+            "be a number where shared_capacity is no Limits",
+            "for limits of one process alone, ProvisionedResource(Limits(...))",
+        )
+    return Limits.of(shared or reserved, milliseconds(in_seconds(options.period)) / 1000)
+
+
+def reserved_of(options: SharedResourceOptions, limits: Limits) -> AnyCost:
+    """What is reserved, as the limits add it up."""
+    return limits.normal("reserved_capacity", options.reserved_capacity)
 
 
 def terms_of(options: SharedResourceOptions) -> Terms:
@@ -22,12 +55,28 @@ def terms_of(options: SharedResourceOptions) -> Terms:
     else:
         _check_manager(options.lease_manager, options.shared_capacity, interval)
         lease = options.lease_manager.lease_time
-    period = in_seconds(options.period)
-    terms = Terms(
-        options.shared_capacity, options.factor, milliseconds(period), milliseconds(lease)
-    )
+    limits = limits_of(options)
+    reserved_of(options, limits)
+    terms = terms_of_limits(limits, _factor(options, limits), milliseconds(lease))
+    if not options.shared_capacity:
+        return altered(terms, capacity=0.0)
     check_partitions(terms)
     return terms
+
+
+def _factor(options: SharedResourceOptions, limits: Limits) -> float:
+    """What a partition is worth, in cost of the first bound."""
+    named = isinstance(options.shared_capacity, Limits)
+    if options.factor != 1 and (named or options.parts is not None):
+        raise ArgumentError(
+            "factor",
+            options.factor,
+            "be left out with Limits" if named else "be left out where parts is given",
+            "say parts=100 for a hundred partitions",
+        )
+    if not named and options.parts is None:
+        return options.factor
+    return limits.bounds[0].capacity / (options.parts or DEFAULT_PARTS)
 
 
 def _check_alone(options: SharedResourceOptions) -> None:
@@ -35,7 +84,7 @@ def _check_alone(options: SharedResourceOptions) -> None:
         raise ArgumentError(
             "lease_manager",
             None,
-            f"be given to share a shared_capacity of {plain(options.shared_capacity)}",
+            f"be given to share a shared_capacity of {_shown(options.shared_capacity)}",
             "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one",
         )
     if not options.reserved_capacity:
@@ -47,7 +96,7 @@ def _check_alone(options: SharedResourceOptions) -> None:
         )
 
 
-def _check_manager(manager: LeaseManager, shared: float, interval: float) -> None:
+def _check_manager(manager: LeaseManager, shared: float | Limits, interval: float) -> None:
     if not shared:
         # The first one that comes makes the limit, and those that follow would share nothing.
         raise ArgumentError(
@@ -64,3 +113,7 @@ def _check_manager(manager: LeaseManager, shared: float, interval: float) -> Non
             f"a lease lasts {plain(manager.lease_time)} s here, and has to last at least "
             f"{FEWEST_INTERVALS} intervals",
         )
+
+
+def _shown(capacity: float | Limits) -> str:
+    return repr(capacity) if isinstance(capacity, Limits) else plain(capacity)

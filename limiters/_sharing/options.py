@@ -3,15 +3,32 @@ command line, Spark's options and the reference are derived from it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
+from limiters._costs import checked_cost
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
-from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, count, seconds
+from limiters.leases._format import MAX_PARTITIONS
 from limiters.leases._messages import ramp_of, shared_amount, weight_units
 from limiters.leases._options import StoredLeaseOptions, checked_period
 from limiters.leases.protocol import LeaseManager
+from limiters.limits import Limits
+
+
+def _shared(name: str, value: float | Limits) -> float | Limits:
+    return value if isinstance(value, Limits) else shared_amount(name, value, zero=True)
+
+
+def _reserved(name: str, value: float | Mapping[str, float]) -> object:
+    return checked_cost(name, value)
+
+
+def _parts(name: str, value: int) -> int:
+    if count(name, value) > MAX_PARTITIONS:
+        raise ArgumentError(name, value, f"be at most {MAX_PARTITIONS:,}")
+    return value
 
 
 def _weight(name: str, value: float) -> float:
@@ -42,24 +59,33 @@ def _lease_manager(name: str, value: object) -> LeaseManager:
 class ShareOptions(ConvertedOptions):
     """Those that are plain values: they can be pickled, and written in a file."""
 
-    shared_capacity: float = field(
+    shared_capacity: float | Limits = field(
         default=0,
         metadata=about(
-            "what all instances may spend together in one `period`; what is stored counts, so who "
-            "joins with another one follows it",
-            partial(shared_amount, zero=True),
+            "what all instances may spend together in one `period`, or `Limits` of several kinds; "
+            "what is stored counts, so who joins with another one follows it",
+            _shared,
         ),
     )
-    reserved_capacity: float = field(
+    reserved_capacity: float | Mapping[str, float] = field(
         default=0,
         metadata=about(
-            "what this instance may spend in addition to its share, at any time",
-            partial(amount, zero=True),
+            "what this instance may spend in addition to its share, at any time; by dimension, "
+            "where there are several",
+            _reserved,
         ),
     )
     factor: float = field(
         default=1,
         metadata=about("what one partition of the shared capacity is worth, for people", amount),
+    )
+    parts: int | None = field(
+        default=None,
+        metadata=about(
+            "into how many partitions people see the shared capacity divided, in place of "
+            "`factor`; 100 of Limits, unless said",
+            _parts,
+        ),
     )
     max_interval: Seconds = field(
         default=0.5,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from limiters import events
+from limiters._costs import AnyCost, Costs
 from limiters._instance_share import News
 from limiters._plain_numbers import plain
 from limiters._redis.faults import cause_of
@@ -15,7 +17,8 @@ from limiters._redis.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 from limiters.events import Emitter
 from limiters.leases._format import FLOAT_ERROR
-from limiters.leases._messages import Reply, Terms, partitions_of
+from limiters.leases._layout import names_of, parts_of
+from limiters.leases._messages import BoundTerms, Reply, Terms, partitions_of
 
 _log = logging.getLogger("limiters.shared")
 
@@ -44,7 +47,7 @@ class Announcements:
         self._part = f"limit {limit}, {next(_numbers)}"
         self._where = self._part if where is None else where
         self._terms: Terms | None = None
-        self._capacity: float | None = None
+        self._capacity: AnyCost | None = None
         self._connected: bool | None = None
         self._cause = ""
         self._troubles: set[str] = set()
@@ -61,7 +64,7 @@ class Announcements:
         of one who got none and asks no more: it would stay cut off until it has work again."""
         return self._connected if asks or self._connected else None
 
-    def capacity(self, capacity: float) -> bool:
+    def capacity(self, capacity: AnyCost) -> bool:
         """What is held; whether it has changed."""
         if capacity == self._capacity:
             return False
@@ -133,7 +136,7 @@ class Announcements:
             self._changed(reply.terms)
         self._terms = reply.terms
         if news.permit:
-            self._emit(events.PERMIT, news.permit)
+            self._emit(events.PERMIT, self._cost_of(news.permit))
         if missing > FLOAT_ERROR:
             self._emit(events.FAILED, math.ceil(missing - FLOAT_ERROR))
         if reply.evicted and not self._evicted:
@@ -143,6 +146,12 @@ class Announcements:
                 f"{self._limit!r}; restart it to take part again",
             )
         self._evicted = reply.evicted
+
+    def _cost_of(self, amounts: Sequence[float]) -> AnyCost:
+        """Amounts by bound as a cost."""
+        parts = parts_of(self._own.layout)
+        found = {part.dimension: one for part, one in zip(parts, amounts, strict=True)}
+        return Costs(found) if len(found) > 1 else amounts[0]
 
     def _changed(self, terms: Terms) -> None:
         different = [
@@ -203,6 +212,13 @@ class Announcements:
 
     def refusal(self, terms: Terms) -> str:
         """Why this instance gets nothing of a limit with these terms, and what to do."""
+        unlike = differences(self._own, terms)
+        if unlike:
+            return (
+                f"no shared capacity: {unlike} of the limit {self._limit!r}; make all instances "
+                "with the same Limits, or delete the limit once no instance runs: "
+                f"dispatcher limit delete {quote(self._limit)}"
+            )
         lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
         return (
             f"no shared capacity: this instance was made with lease_time={lease} and "
@@ -235,9 +251,53 @@ class Announcements:
 
 def _told(terms: Terms) -> tuple[tuple[str, float], ...]:
     """What people know of the terms of a limit: (what it is, its value)."""
-    return (
-        ("shared capacity", terms.capacity),
-        ("factor", terms.factor),
-        ("period", terms.period / 1000),
-        ("lease time", terms.lease / 1000),
-    )
+    if not terms.layout:
+        return (
+            ("shared capacity", terms.capacity),
+            ("factor", terms.factor),
+            ("period", terms.period / 1000),
+            ("lease time", terms.lease / 1000),
+        )
+    names = names_of(terms.layout, [one.period for one in terms.bounds])
+    capacities = ((name, one.capacity) for name, one in zip(names, terms.bounds, strict=True))
+    return (*capacities, ("lease time", terms.lease / 1000))
+
+
+def differences(own: Terms, stored: Terms) -> str:
+    """What this instance says of which dimension that the limit does not, where both have not the
+    same dimensions, windows and calls; "" if they have.
+
+    >>> one = Terms.scalar(10.0, 1.0, 1_000, 2_000)
+    >>> differences(one, one)
+    ''
+    """
+    if (own.layout, len(own.bounds)) == (stored.layout, len(stored.bounds)) and (
+        not own.layout or all(map(BoundTerms.agrees, own.bounds, stored.bounds))
+    ):
+        return ""
+    mine, theirs = dict(_described(own)), dict(_described(stored))
+    told = [
+        f"{name or 'its only dimension'} is {mine.get(name, 'no dimension')} here and "
+        f"{theirs.get(name, 'no dimension')} there"
+        for name in dict.fromkeys((*mine, *theirs))
+        if mine.get(name) != theirs.get(name)
+    ]
+    return f"this instance was made with other dimensions ({'; '.join(told)}) than those"
+
+
+def _described(terms: Terms) -> Iterator[tuple[str, str]]:
+    """What each dimension is, for people."""
+    found: dict[str, list[str]] = {}
+    for part, one in zip(parts_of(terms.layout), terms.bounds, strict=True):
+        period = plain(one.period / 1000)
+        if part.slots:
+            what = f"calls in flight of at most {period} s"
+            what += "" if part.strict else ", not strict"
+        else:
+            what = f"a rate per {period} s"
+            what += f", counted from the end of calls of at most {plain(one.running / 1000)} s" * (
+                part.counts == "end"
+            )
+        found.setdefault(part.dimension, []).append(what)
+    for name, windows in found.items():
+        yield name, " and ".join(windows)

@@ -2,6 +2,20 @@
 
 from limiters.leases._totals import COUNTERS
 from limiters.leases.memory import MemoryLeaseManager
-from limiters.leases.protocol import InstanceView, LeaseManager, LimitView
+from limiters.leases.protocol import (
+    BoundView,
+    HoldingView,
+    InstanceView,
+    LeaseManager,
+    LimitView,
+)
 
-__all__ = ["COUNTERS", "InstanceView", "LeaseManager", "LimitView", "MemoryLeaseManager"]
+__all__ = [
+    "COUNTERS",
+    "BoundView",
+    "HoldingView",
+    "InstanceView",
+    "LeaseManager",
+    "LimitView",
+    "MemoryLeaseManager",
+]

@@ -7,21 +7,26 @@ same constants and fields as Lua, in front of each script. Durations are whole m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from limiters._guard import GUARD_MS
 from limiters._support.validation import MAX_AMOUNT
 
-FORMAT = 3
+FORMAT = 4
 """Written into every header, request and reply. Other formats are refused, never guessed."""
 
 MAX_FORMAT = 1_000
 """A larger number is none of a format."""
 
 UNITS = 2**32
-"""A lease is an amount: so many units of the whole limit, whatever its capacity."""
+"""A lease is an amount: so many units of the whole rate, whatever its capacity. Of slots, a unit is
+a slot: there are as many as may be in flight, and no more than this."""
+
+MAX_BOUNDS = 16
+"""How many bounds a limit has at most: windows of its rates, and numbers of calls in flight."""
 
 SLICES = 100
 """Spending is recorded in slices of a period, rounded up to the end of the slice."""
@@ -49,6 +54,10 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
+SLACK = 2
+"""So many times what its mix uses on average, an instance that is short of one bound may hold of
+others that are not short."""
+
 ROUNDED_UP = 2 / 3
 """Added to what fair shares are worth in batches before that is rounded down to whole ones. Less
 would leave large batches too little of their fair share, more the shares of others."""
@@ -61,6 +70,23 @@ INSTANCES_PER_MS = 10
 
 MAX_ROUNDS = 64
 """How many rounds the computation of fair shares takes at most."""
+
+SHAPE = 2**19
+"""In parts of this, rounded up, the ratio of a need to the dominant one of its instance is kept: so
+the sum of these by weight, over as many instances as there may be, is exact."""
+
+EPOCH_INTERVALS = 8
+"""For so many sync intervals an instance has a right to one of the slots that are left over."""
+
+PLACES = 2**16
+"""How many places there are among those who take turns with these slots."""
+
+GOLDEN_PLACES = 40_503
+"""The golden part of these: numbers in sequence, times this, are spread evenly over the places."""
+
+LOTS, LOT_BUCKETS = 1_024, 2_048
+"""Into how many parts a fraction of a slot is divided; and how many parts are counted: more, where
+slots are left over because others need less."""
 
 CREDIT_PERIODS = 2
 """For so many periods at most, an instance that did not use its turns is compensated."""
@@ -91,6 +117,9 @@ MIN_CAPACITY = 1e-100
 
 MAX_PERIOD_MS = 86_400_000
 """A day: nobody waits for longer."""
+
+MAX_LASTING_MS = 3 * MAX_PERIOD_MS
+"""For how long a charge can count at most: a call of a day, a window of a day, and a guard."""
 
 MIN_LEASE_MS, MAX_LEASE_MS = 200, 86_400_000
 """A shorter lease would end between two requests, however soon they follow."""
@@ -161,10 +190,18 @@ _CONSTANTS = (
     "MAX_TRIES",
     "WHOLE_BATCHES",
     "FEW_BATCHES",
+    "SLACK",
     "ROUNDED_UP",
     "QUEUE_LENGTH",
     "INSTANCES_PER_MS",
     "MAX_ROUNDS",
+    "SHAPE",
+    "EPOCH_INTERVALS",
+    "PLACES",
+    "GOLDEN_PLACES",
+    "LOTS",
+    "LOT_BUCKETS",
+    "MAX_BOUNDS",
     "CREDIT_PERIODS",
     "LEAST_PACE",
     "MIN_STAYED",
@@ -205,12 +242,14 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "b": (-math.inf, math.inf),
     "count": (0, MAX_WHOLE),
     "units": (0, UNITS),
+    "pool": (-UNITS, UNITS),
     "weight": (1, MAX_WEIGHT * WEIGHT_SCALE),
     "cost": (-MAX_AMOUNT, MAX_AMOUNT),
     "amount": (0, MAX_AMOUNT),
     "capacity": (MIN_CAPACITY, MAX_AMOUNT),
     "factor": (MIN_CAPACITY / MAX_PARTITIONS, MAX_AMOUNT),
     "period": (1, MAX_PERIOD_MS),
+    "lasting": (1, MAX_LASTING_MS),
     "lease": (MIN_LEASE_MS, MAX_LEASE_MS),
     "stamp": (-LATEST, LATEST),
     "delay": (0, 2 * LATEST),
@@ -265,47 +304,63 @@ def texts_of(fields: Fields) -> Fields:
 
 REQUEST = _fields(
     "format instance:s seq:count born:count server:s age:count nonce:s ended:b confirmed "
-    "tries:count capacity:capacity factor:factor period:period lease:lease version:version "
-    "served:b in_force:amount rising:amount "
-    "units:units left:count released:units history:p stamped:p need:cost by_permit:cost ask:cost "
-    "gathers:b waited:count valid:count piece:cost weight:weight interval:count spent:cost "
-    "reserved:cost label:s leaving:b permit:count permit_spent:p totals:d"
+    "tries:count factor:factor lease:lease layout:s version:version served:b "
+    "left:count gathers:b waited:count valid:count weight:weight interval:count label:s leaving:b "
+    "permit:count totals:d"
 )
-"""What an instance sends. `history` and `permit_spent` are pairs of age and cost, `stamped` and
+"""What an instance sends."""
+
+REQUEST_BOUND = _fields(
+    "capacity:capacity period:period lasting:lasting slots:b in_force:amount rising:amount "
+    "units:units released:units history:p stamped:p need:cost by_permit:cost ask:cost lacks:b "
+    "piece:cost spent:cost reserved:cost permit_spent:p"
+)
+"""The same of each bound. `history` and `permit_spent` are pairs of age and cost, `stamped` and
 what is granted pairs of time stamp and cost."""
 
-CHANGE = _fields("capacity:capacity factor:amount period:period lease:lease ramp:amount")
-"""What an operator changes; 0 for what stays as it is."""
+CHANGE = _fields("factor:amount lease:lease layout:s")
+"""What an operator changes; 0 for what stays as it is. The layout is that which it knows."""
+
+CHANGE_BOUND = _fields("capacity:capacity period:period lasting:lasting slots:b ramp:amount")
+"""The same of each bound."""
 
 REPLY = _fields(
     "kind:s format seq:count server:s now:stamp nonce:s created:b "
-    "capacity:amount factor:amount period:count lease:count version:count served:b "
-    "in_force:amount rising:amount certain:b uncertain:count cause:s skew "
-    "born:count units:units given:p keep:units share:units short:b permit:count "
-    "permit_cost:amount back waiting:count ahead:count evicted:b counted:b instances:count "
-    "needs:count free:units"
+    "factor:amount lease:count layout:s version:count served:b "
+    "certain:b uncertain:count cause:s skew born:count short:b permit:count "
+    "back waiting:count ahead:count evicted:b counted:b instances:count"
 )
 """What an instance receives. Terms that are not told are 0."""
 
-SCANNED = _fields(
-    "units:units gone need:units weight:weight ask:amount ask_since gathers:b piece:cost turn:f "
-    "seen interval:count"
+REPLY_BOUND = _fields(
+    "capacity:amount period:count lasting:count slots:b in_force:amount rising:amount "
+    "units:units given:p keep:units share:units permit_cost:amount needs:count free:pool"
 )
-"""What a pass over all records reads of each."""
+"""The same of each bound."""
 
-RECORD = SCANNED + _fields(
-    "seq:count born:count until fair:f permit:count permit_at permit_cost:amount permit_stayed:f "
-    "permit_wave spent:cost reserved:cost evicted:b counted:b share:units granted:units"
+SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight arrival:count")
+SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost")
+"""What a pass over all records reads of each: of the instance, and of each bound."""
+
+RECORD = SCANNED + _fields("seq:count born:count until permit:count evicted:b counted:b")
+RECORD_BOUND = SCANNED_BOUND + _fields(
+    "permit_at permit_cost:amount permit_stayed:f permit_wave spent:cost reserved:cost "
+    "share:units fair:f granted:units"
 )
-"""What is stored of an instance, in one string."""
+"""What is stored of an instance, in one string: what is scanned comes first, all of it."""
 
 HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
-    "capacity:capacity factor:factor period:period lease:lease version:count served:b "
-    "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until "
-    "pool:units stayed:f wave next_id:count instances:count kept_until due "
-    "shares_at fair_units:units fair_weight:count level_units:units level_weight:count needs:count "
-    "spare:f short_since behind:delay"
+    "factor:factor lease:lease version:count served:b "
+    "next_id:count arrivals:count instances:count kept_until due shares_at short_since "
+    "behind:delay epoch:count"
+)
+HEADER_BOUND = _fields(
+    "capacity:capacity period:period lasting:lasting slots:b "
+    "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until whole:units "
+    "pool:pool ledger:p returning:p stayed:f wave "
+    "fair_units:units fair_weight:count level_units:units level_weight:count "
+    "needs:count spare:f ease:f lot:count lacking:count"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
@@ -316,28 +371,33 @@ SALT = f"limit {FORMAT}:"
 """What every checksum begins with: no other format has the same ones."""
 
 
+def lua_constants(text: str) -> str:
+    """The constants that a Lua text names, as locals: a script has room for 200 of these in all."""
+    used = [name for name in _CONSTANTS if re.search(rf"\b{name}\b", text)]
+    return "".join(f"local {name} = {globals()[name]!r}\n" for name in used)
+
+
 def lua_prelude() -> str:
-    """The constants, and functions that read and write what is sent and stored, for the scripts."""
-    lines = [f"local {name} = {globals()[name]!r}" for name in _CONSTANTS]
-    lines += [
+    """Functions that read and write what is sent and stored, for the scripts."""
+    lines = [
         "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
         "local byte, sub = string.byte, string.sub",
         "-- Whether a value, which may be nil, can be a whole number; and whether it is finite.",
         f"local function is_whole(n) return n and {_rule({'n': _field('n', 'n')})} end",
         f"local function is_finite(n) return n and {_rule({'n': _field('n', 'f')})} end",
         _CHECKS,
+        _lists(),
         _scanner(),
-        _reader("read_record", RECORD),
-        _writer("write_record", RECORD),
-        _reader("read_header", HEADER),
-        _writer("write_header", HEADER),
+        *_records(),
+        _reader("read_header", HEADER, HEADER_BOUND),
+        _writer("write_header", HEADER, HEADER_BOUND),
         _reader("read_registry", REGISTRY),
         _writer("write_registry", REGISTRY),
-        _reader("read_request", REQUEST, judges=False),
-        _judge("fits_request", REQUEST),
-        _writer("write_reply", REPLY),
-        _reader("read_change", CHANGE, judges=False),
-        _judge("fits_change", CHANGE, zero=True),
+        _reader("read_request", REQUEST, REQUEST_BOUND, judges=False),
+        _judge("fits_request", REQUEST, REQUEST_BOUND),
+        _writer("write_reply", REPLY, REPLY_BOUND),
+        _reader("read_change", CHANGE, CHANGE_BOUND, judges=False),
+        _judge("fits_change", CHANGE, CHANGE_BOUND, zero=True),
     ]
     return "\n".join(lines) + "\n"
 
@@ -345,7 +405,7 @@ def lua_prelude() -> str:
 _CHECKS = f"""
 -- The checksum of what is stored under a name; `checksum` in _codec.py is the same.
 local function check(name, text)
-  return sub(redis.sha1hex('{SALT}' .. name .. '\\0' .. text), 1, CHECK_LENGTH)
+  return sub(redis.sha1hex('{SALT}' .. name .. '\\0' .. text), 1, {CHECK_LENGTH})
 end
 
 -- A text with its checksum behind it.
@@ -355,18 +415,37 @@ end
 
 -- The text without its checksum; nil if that is another one.
 local function unsealed(name, text)
-  if not text or #text < CHECK_LENGTH then
+  if not text or #text < {CHECK_LENGTH} then
     return nil
   end
-  local whole = sub(text, 1, -CHECK_LENGTH - 1)
-  return check(name, whole) == sub(text, -CHECK_LENGTH) and whole or nil
+  local whole = sub(text, 1, -{CHECK_LENGTH + 1})
+  return check(name, whole) == sub(text, -{CHECK_LENGTH}) and whole or nil
 end
 """
 
 
-def _in_lua(field: Field) -> str:
+def _lists() -> str:
+    """A Lua function that gives each bound its part of a text that has the pairs of all, by the
+    number of these that stands in its place. False if these are not all of the text."""
+    return """
+local function split_list(bounds, name, text)
+  local from = 1
+  for i = 1, #bounds do
+    local count = bounds[i][name]
+    if not (count >= 0 and count <= #text and count % 1 == 0) then
+      return false
+    end
+    bounds[i][name] = sub(text, from, from + 16 * count - 1)
+    from = from + 16 * count
+  end
+  return from == #text + 1
+end
+"""
+
+
+def _in_lua(field: Field, table: str = "t") -> str:
     """As a field of a Lua table; `until` is a keyword there."""
-    return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
+    return f"{table}.{field.name}_" if field.name == "until" else f"{table}.{field.name}"
 
 
 def _rule(fields: Mapping[str, Field]) -> str:
@@ -374,6 +453,8 @@ def _rule(fields: Mapping[str, Field]) -> str:
     says. Written so that NaN, which is in no order with any number, is refused as well."""
     conditions = []
     for name, field in fields.items():
+        if field.kind is FieldKind.PAIRS:
+            continue
         if math.isinf(field.high):
             conditions.append(f"{name} - {name} == 0")
         else:
@@ -383,68 +464,183 @@ def _rule(fields: Mapping[str, Field]) -> str:
     return " and ".join(conditions)
 
 
+def _unpacked(targets: Iterable[str], count: int, packed: str, position: str = "") -> str:
+    return f"  {', '.join(targets)} = struct.unpack('<{'d' * count}', {packed}{position})"
+
+
 def _scanner() -> str:
-    """A Lua function that returns what a pass reads of a packed record; nil if its length is
-    another one, or a number cannot be one."""
-    names = {f"{field.name}_": field for field in SCANNED}
-    listed = ", ".join(names)
+    """Lua functions that return what a pass reads of a packed record: of the instance and of its
+    first bound, and where the next one begins; then of that. nil if a number cannot be one."""
+    own = {f"{field.name}_": field for field in SCANNED}
+    bound = {f"{field.name}_": field for field in SCANNED_BOUND}
+    both, count = own | bound, len(own) + len(bound)
     return "\n".join(
         [
-            "local function scanned(packed)",
-            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH} then return nil end",
-            f"  local {listed} = struct.unpack('<{'d' * len(SCANNED)}', packed)",
-            f"  if not ({_rule(names)}) then return nil end",
-            f"  return {listed}",
+            "local function scanned(packed, bounds)",
+            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH}"
+            f" + bounds * {8 * len(RECORD_BOUND)} then return nil end",
+            f"  local {', '.join(both)}, next_",
+            _unpacked([*both, "next_"], count, "packed"),
+            f"  if not ({_rule(both)}) then return nil end",
+            f"  return {', '.join(both)}, next_",
+            "end",
+            "local function scanned_bound(packed, position)",
+            f"  local {', '.join(bound)}, next_",
+            _unpacked([*bound, "next_"], len(bound), "packed", ", position"),
+            f"  if not ({_rule(bound)}) then return nil end",
+            f"  return {', '.join(bound)}, next_",
             "end",
         ]
     )
 
 
-def _judge(name: str, fields: Fields, *, zero: bool = False) -> str:
+def _records() -> list[str]:
+    """Lua functions that read and write a record: what is scanned comes first."""
+    parts = (
+        (SCANNED, SCANNED_BOUND),
+        (RECORD[len(SCANNED) :], RECORD_BOUND[len(SCANNED_BOUND) :]),
+    )
+    reads, writes = ["  local t, p = { bounds = {} }, 1", "  local b"], ["  local parts = {}"]
+    for own, bound in parts:
+        names = {_in_lua(one): one for one in own}
+        of_bound = {_in_lua(one, "b"): one for one in bound}
+        reads += [
+            _unpacked([*names, "p"], len(own), "packed", ", p"),
+            f"  if not ({_rule(names)}) then return nil end",
+            "  for i = 1, bounds do",
+            "    b = t.bounds[i] or {}",
+            "    t.bounds[i] = b",
+            _unpacked([*of_bound, "p"], len(bound), "packed", ", p"),
+            f"    if not ({_rule(of_bound)}) then return nil end",
+            "  end",
+        ]
+        writes += [
+            f"  parts[#parts + 1] = {_packed_in_lua(own, 't')}",
+            "  for i = 1, #t.bounds do",
+            "    local b = t.bounds[i]",
+            f"    parts[#parts + 1] = {_packed_in_lua(bound, 'b')}",
+            "  end",
+        ]
+    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in RECORD if one.kind is FieldKind.FLAG]
+    length = f"{8 * len(RECORD)} + bounds * {8 * len(RECORD_BOUND)}"
+    return [
+        "local function read_record(packed, bounds)",
+        f"  if not packed or #packed ~= {length} then return nil end",
+        *reads,
+        *flags,
+        "  return t",
+        "end",
+        "local function write_record(t)",
+        *writes,
+        "  return table.concat(parts)",
+        "end",
+    ]
+
+
+def _judge(name: str, fields: Fields, of_bound: Fields, *, zero: bool = False) -> str:
     """A Lua function: whether each number in such a table, and each text, can be one; with `zero`,
     every number may be 0 too."""
-    numbers = [one for one in numbers_of(fields) if one.kind is not FieldKind.FLAG]
-    rules = [
-        f"({_in_lua(one)} == 0 or {rule})" if zero else rule
-        for one in numbers
-        for rule in [_rule({_in_lua(one): one})]
-    ]
-    rules += [f"#t.{one.name} <= MAX_TEXT" for one in fields if one.kind is FieldKind.TEXT]
-    return f"local function {name}(t)\n  return {' and '.join(rules)}\nend"
 
+    def rules(declared: Fields, table: str) -> list[str]:
+        numbers = [one for one in numbers_of(declared) if one.kind is not FieldKind.FLAG]
+        return [
+            f"({_in_lua(one, table)} == 0 or {rule})" if zero else rule
+            for one in numbers
+            for rule in [_rule({_in_lua(one, table): one})]
+        ]
 
-def _reader(name: str, fields: Fields, *, judges: bool = True) -> str:
-    """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
-    if their length is another one, or, if it `judges`, a number cannot be one."""
-    texts, numbers = texts_of(fields), numbers_of(fields)
-    targets = ", ".join(_in_lua(field) for field in numbers)
-    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is FieldKind.FLAG]
-    arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
-    rule = _rule({_in_lua(one): one for one in numbers})
+    own = rules(fields, "t")
+    own += [f"#t.{one.name} <= {MAX_TEXT}" for one in fields if one.kind is FieldKind.TEXT]
     return "\n".join(
         [
-            f"local function {name}({arguments})",
-            f"  if not packed or #packed ~= {8 * len(numbers)} then return nil end",
-            "  local t = {}",
-            *(f"  t.{field.name} = {field.name}_" for field in texts),
-            f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
-            *([f"  if not ({rule}) then return nil end"] if judges else []),
-            *flags,
-            "  return t",
+            f"local function {name}(t)",
+            "  for i = 1, #t.bounds do",
+            "    local b = t.bounds[i]",
+            f"    if not ({' and '.join(rules(of_bound, 'b'))}) then return false end",
+            "  end",
+            f"  return {' and '.join(own)}",
             "end",
         ]
     )
 
 
-def _writer(name: str, fields: Fields) -> str:
-    """A Lua function that returns the texts of a table, in a list, and the numbers packed; what is
-    missing is empty."""
-    texts, numbers = texts_of(fields), numbers_of(fields)
-    values = ", ".join(
-        f"{_in_lua(field)} and 1 or 0" if field.kind is FieldKind.FLAG else f"{_in_lua(field)} or 0"
-        for field in numbers
-    )
-    packed = f"struct.pack('<{'d' * len(numbers)}', {values})"
-    listed = ", ".join([*(f"t.{field.name} or ''" for field in texts), packed])
-    answer = f"{{ {listed} }}" if texts else packed
-    return f"local function {name}(t)\n  return {answer}\nend"
+def _reader(name: str, fields: Fields, of_bound: Fields = (), *, judges: bool = True) -> str:
+    """A Lua function that makes a table of fields: of texts, lists of all bounds, and the numbers
+    packed. Its `bounds` are tables, in which lists are packed texts. It returns nil if a length is
+    another one, or, if it `judges`, a number cannot be one."""
+    texts, numbers, lists = texts_of(fields), numbers_of(fields), texts_of(of_bound)
+    names = {_in_lua(one): one for one in numbers}
+    names_of_bound = {_in_lua(one, "b"): one for one in of_bound}
+    arguments = ", ".join([*(f"{one.name}_" for one in (*texts, *lists)), "packed"])
+    width = max(1, len(of_bound))
+    lines = [
+        f"local function {name}({arguments})",
+        "  if not packed then return nil end",
+        f"  local count = (#packed / 8 - {len(numbers)}) / {width}",
+        f"  if count < 0 or count > {MAX_BOUNDS if of_bound else 0} or count % 1 ~= 0 then",
+        "    return nil",
+        "  end",
+        "  local t, p = { bounds = {} }, 1",
+        *(f"  t.{one.name} = {one.name}_" for one in texts),
+        _unpacked([*names, "p"], len(numbers), "packed", ", p"),
+        *([f"  if not ({_rule(names)}) then return nil end"] if judges else []),
+        *_flags(numbers, "t"),
+    ]
+    if of_bound:
+        lines += [
+            "  for i = 1, count do",
+            "    local b = {}",
+            "    t.bounds[i] = b",
+            _unpacked([*names_of_bound, "p"], len(of_bound), "packed", ", p"),
+            *([f"    if not ({_rule(names_of_bound)}) then return nil end"] if judges else []),
+            *_flags(of_bound, "b"),
+            "  end",
+        ]
+    lines += [
+        f"  if not split_list(t.bounds, '{one.name}', {one.name}_) then return nil end"
+        for one in lists
+    ]
+    return "\n".join([*lines, "  return t", "end"])
+
+
+def _flags(fields: Fields, table: str) -> list[str]:
+    flags = [one for one in fields if one.kind is FieldKind.FLAG]
+    return [f"  {table}.{one.name} = {table}.{one.name} ~= 0" for one in flags]
+
+
+def _packed_in_lua(fields: Fields, table: str) -> str:
+    values = []
+    for one in fields:
+        name = _in_lua(one, table)
+        if one.kind is FieldKind.FLAG:
+            values.append(f"({name} and {name} ~= 0) and 1 or 0")
+        elif one.kind is FieldKind.PAIRS:
+            values.append(f"#({name} or '') / 16")
+        else:
+            values.append(f"{name} or 0")
+    return f"struct.pack('<{'d' * len(values)}', {', '.join(values)})"
+
+
+def _writer(name: str, fields: Fields, of_bound: Fields = ()) -> str:
+    """A Lua function that returns a list: the texts of a table, the lists of all of its bounds, and
+    the numbers packed. What is missing is empty."""
+    texts, lists = texts_of(fields), texts_of(of_bound)
+    lines = [
+        f"local function {name}(t)",
+        f"  local packed = {{ {_packed_in_lua(numbers_of(fields), 't')} }}",
+    ]
+    lines += [f"  local {one.name}_ = {{}}" for one in lists]
+    if of_bound:
+        lines += [
+            "  for i = 1, #(t.bounds or {}) do",
+            "    local b = t.bounds[i]",
+            f"    packed[i + 1] = {_packed_in_lua(of_bound, 'b')}",
+            *(f"    {one.name}_[i] = b.{one.name} or ''" for one in lists),
+            "  end",
+        ]
+    listed = [
+        *(f"t.{one.name} or ''" for one in texts),
+        *(f"table.concat({one.name}_)" for one in lists),
+        "table.concat(packed)",
+    ]
+    return "\n".join([*lines, f"  return {{ {', '.join(listed)} }}", "end"])

@@ -17,7 +17,12 @@ def slice_end(at: int, period: int) -> int:
 
 def counts_for(period: int) -> int:
     """How long an entry counts after its stamp: the period, and a guard."""
-    return period + max(GUARD_MS, -(-period * GUARD_MS // 1000))
+    return period + guard_for(period)
+
+
+def guard_for(duration: int) -> int:
+    """How much longer than a duration that is measured by several clocks something counts."""
+    return max(GUARD_MS, -(-duration * GUARD_MS // 1000))
 
 
 class Ledger:

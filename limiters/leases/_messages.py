@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from limiters._plain_numbers import plain
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, seconds
@@ -19,6 +19,7 @@ from limiters.leases._format import (
     FEWEST_INTERVALS,
     FLOAT_ERROR,
     FORMAT,
+    MAX_BOUNDS,
     MAX_ENTRIES,
     MAX_LEASE_MS,
     MAX_NAME,
@@ -32,12 +33,13 @@ from limiters.leases._format import (
     MIN_CAPACITY,
     MIN_LEASE_MS,
     REQUEST,
+    REQUEST_BOUND,
     UNITS,
     WEIGHT_SCALE,
     Field,
     FieldKind,
 )
-from limiters.leases._ledger import counts_for
+from limiters.leases._ledger import counts_for, guard_for
 
 AGE = Field("age", FieldKind.WHOLE, -MAX_WHOLE, MAX_WHOLE)
 
@@ -125,26 +127,120 @@ def weight_units(value: object) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What all instances of one limit agree on."""
+class BoundTerms:
+    """What all instances of a limit agree on for one of its bounds: a window of a rate, or how many
+    calls may be in flight (slots)."""
 
     capacity: float
-    factor: float
+    """The cost in a period; of slots, how many there are."""
     period: int
+    """The length of the window; of slots, for how long a call may run."""
+    lasting: int
+    """For how long a charge can count at most: `rate` and `in_flight` say how long that is."""
+    slots: bool = False
+    in_force: float = 0.0
+    """The capacity that was in force when it was last known; 0 for all of it."""
+    rising: float = 0.0
+    """By how much it rises, for each millisecond."""
+
+    @classmethod
+    def rate(cls, capacity: float, period: int, *, running: int = 0) -> BoundTerms:
+        """A window of a rate. Where a cost counts from the end of its call, `running` is for how
+        long a call may run."""
+        return cls(capacity, period, running + counts_for(period))
+
+    @classmethod
+    def in_flight(cls, slots: int, max_operation_time: int) -> BoundTerms:
+        """So many calls at a time, each of which takes so long at most."""
+        lasting = max_operation_time + guard_for(max_operation_time)
+        return cls(float(slots), max_operation_time, lasting, slots=True)
+
+    @property
+    def counts(self) -> int:
+        """How long a cost counts after its stamp, which is that of its start or of its end. Nothing
+        is stamped in slots."""
+        return counts_for(self.period)
+
+    @property
+    def running(self) -> int:
+        """For how long after its start a cost may be stamped: 0 where it counts from the start."""
+        return 0 if self.slots else self.lasting - self.counts
+
+    @property
+    def units(self) -> int:
+        """The units of the whole: those of slots are the slots."""
+        return max(1, math.floor(self.in_force or self.capacity)) if self.slots else UNITS
+
+    def with_period(self, period: int) -> BoundTerms:
+        """The same for another length of the window, or another longest call."""
+        lasting = guard_for(period) if self.slots else self.running + guard_for(period)
+        return replace(self, period=period, lasting=period + lasting)
+
+    def agrees(self, other: BoundTerms) -> bool:
+        """Whether instances under both may share a limit."""
+        one = (self.period, self.lasting, self.slots)
+        return one == (other.period, other.lasting, other.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all instances of one limit agree on.
+
+    A limit of a single rate has one bound: `scalar` makes its terms. `capacity`, `period`,
+    `in_force` and `rising` are those of the first bound.
+    """
+
+    bounds: tuple[BoundTerms, ...]
+    factor: float
+    """What one partition is worth, in cost of the first bound: for people."""
     lease: int
+    layout: str = ""
+    """What each bound is called and how it counts, as `_layout` writes it; "" for a scalar one."""
     version: int = 0
     """When an operator set them, by a server's clock; 0 if they are only configured."""
     served: bool = False
     """Whether a server that was certain has answered under them."""
-    in_force: float = 0.0
-    """The capacity that was in force when they were last known; 0 for all of it."""
-    rising: float = 0.0
-    """By how much it rises, for each millisecond."""
+
+    @classmethod
+    def scalar(
+        cls,
+        capacity: float,
+        factor: float,
+        period: int,
+        lease: int,
+        version: int = 0,
+        served: bool = False,
+        in_force: float = 0.0,
+        rising: float = 0.0,
+    ) -> Terms:
+        """Those of a limit of one rate that has no name."""
+        bound = BoundTerms(capacity, period, counts_for(period), in_force=in_force, rising=rising)
+        return cls((bound,), factor, lease, version=version, served=served)
+
+    @property
+    def capacity(self) -> float:
+        """That of the first bound."""
+        return self.bounds[0].capacity
+
+    @property
+    def period(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].period
+
+    @property
+    def in_force(self) -> float:
+        """That of the first bound."""
+        return self.bounds[0].in_force
+
+    @property
+    def rising(self) -> float:
+        """That of the first bound."""
+        return self.bounds[0].rising
 
     @property
     def counts(self) -> int:
-        """How long spending counts: a period and a guard."""
-        return counts_for(self.period)
+        """How long a charge can count at most, in any bound."""
+        return max(one.lasting for one in self.bounds)
 
     @property
     def span(self) -> int:
@@ -164,7 +260,11 @@ class Terms:
 
     def agrees(self, other: Terms) -> bool:
         """Whether instances under both may share a limit."""
-        return (self.lease, self.period) == (other.lease, other.period)
+        return (
+            (self.lease, self.layout) == (other.lease, other.layout)
+            and len(self.bounds) == len(other.bounds)
+            and all(map(BoundTerms.agrees, self.bounds, other.bounds))
+        )
 
 
 def usable_lease(lease: int) -> float:
@@ -174,13 +274,48 @@ def usable_lease(lease: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundRequest:
+    """What an instance has to say of one bound."""
+
+    units: int = 0
+    """What it holds, without what it releases."""
+    released: int = 0
+    history: Entries = ()
+    """Its own spending on what it releases: (age, cost). Of slots, nothing."""
+    stamped: Entries = ()
+    """Inherited spending on what it releases: (time stamp, cost). Of slots, nothing."""
+    need: float = 0.0
+    """The cost it could spend in a period: what waits, and what it spent in the last period. Of
+    slots, how many calls it could have in flight. The needs of all bounds have the shape of its mix
+    of operations, and none exceeds its capacity."""
+    by_permit: float = 0.0
+    """How much of `spent` permits have paid for."""
+    ask: float = 0.0
+    """The cost for which it asks for a permit; 0 in all bounds for none, and always of slots."""
+    lacks: bool = True
+    """Whether what it holds has no room for `ask` here."""
+    piece: float = 0.0
+    """What a batch of it costs, on average."""
+    spent: float = 0.0
+    """What it spent of the shared capacity in the last period."""
+    reserved: float = 0.0
+    permit_spent: Entries = ()
+    """What was spent of its permit: (age, cost); an age of -1 for what may still be stamped."""
+
+
+_OF_BOUND_REQUEST = frozenset(BoundRequest.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """Everything that an instance has to say, in one call."""
+    """Everything that an instance has to say, in one call. `scalar` makes one of one bound."""
 
     instance: str
     seq: int
     """Grows with each new request; one that is sent again keeps it."""
     terms: Terms
+    bounds: tuple[BoundRequest, ...]
+    """As many as the terms have."""
     format: int = FORMAT
     born: int = 0
     """The `born` of the last answer; 0 if there was none."""
@@ -196,52 +331,67 @@ class Request:
     """How far the clock of `server` may be by now, as far as the instance knows; -1 for unknown."""
     tries: int = 0
     """How often this request was refused because the server's clock is ahead of that."""
-    units: int = 0
-    """What it holds, without what it releases."""
     left: int = 0
-    """How much of its lease was left when this request was composed."""
-    released: int = 0
-    history: Entries = ()
-    """Its own spending on what it releases: (age, cost)."""
-    stamped: Entries = ()
-    """Inherited spending on what it releases: (time stamp, cost)."""
-    need: float = 0.0
-    """The cost it could spend in a period: what waits, and what it spent in the last period."""
-    by_permit: float = 0.0
-    """How much of `need` permits have paid for."""
-    ask: float = 0.0
-    """The cost for which it asks for a permit; 0 for none."""
+    """How much of its lease was left when this request was composed; 0 if it holds nothing."""
     gathers: bool = False
-    """Whether it spends nothing before it can pay for `ask`."""
+    """Whether it spends nothing before it can pay for what it asks for."""
     waited: int = 0
     """For how long it has asked."""
     valid: int = 0
     """For how long it would use a permit."""
-    piece: float = 0.0
-    """What a batch of it costs, on average."""
     weight: int = WEIGHT_SCALE
     interval: int = 500
     """How soon it will ask again."""
-    spent: float = 0.0
-    """What it spent of the shared capacity in the last period."""
-    reserved: float = 0.0
     label: str = ""
     """Its host and process, for people."""
     leaving: bool = False
     permit: int = 0
     """The permit that `permit_spent` reports; 0 for none."""
-    permit_spent: Entries = ()
-    """What was spent of it: (age, cost); an age of -1 for what may still start."""
     totals: tuple[float, ...] = ()
     """What was done since what it reported before, by `totals.COUNTERS`; () for nothing."""
 
+    @classmethod
+    def scalar(cls, instance: str, seq: int, terms: Terms, **said: Any) -> Request:
+        """One of a limit of one bound: `said` has fields of the request and of that bound."""
+        return altered(cls(instance, seq, terms, (BoundRequest(),)), **said)
 
-_OF_REQUEST = frozenset(Request.__dataclass_fields__)
+    @property
+    def units(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].units
+
+    @property
+    def released(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].released
+
+    @property
+    def need(self) -> float:
+        """That of the first bound."""
+        return self.bounds[0].need
+
+    @property
+    def ask(self) -> float:
+        """That of the first bound."""
+        return self.bounds[0].ask
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds something of a bound."""
+        return any(one.units for one in self.bounds)
+
+
+_OF_REQUEST = frozenset(Request.__dataclass_fields__) - {"bounds"}
 
 
 def value_of(request: Request, one: Field) -> Any:
     """What a request says in one of the fields of REQUEST."""
     return getattr(request if one.name in _OF_REQUEST else request.terms, one.name)
+
+
+def value_of_bound(terms: BoundTerms, said: BoundRequest, one: Field) -> Any:
+    """What a request says of a bound in one of the fields of REQUEST_BOUND."""
+    return getattr(said if one.name in _OF_BOUND_REQUEST else terms, one.name)
 
 
 def fault_of(request: Request) -> str | None:
@@ -251,7 +401,25 @@ def fault_of(request: Request) -> str | None:
             return one.name
     if not 0 < len(as_bytes(request.instance)) <= MAX_NAME:
         return "instance"
+    if not 0 < len(request.bounds) == len(request.terms.bounds) <= MAX_BOUNDS:
+        return "bounds"
+    for terms, said in zip(request.terms.bounds, request.bounds, strict=True):
+        for one in REQUEST_BOUND:
+            if not _fits(one, value_of_bound(terms, said, one)):
+                return one.name
+        fault = fault_of_bound(terms)
+        if fault:
+            return fault
     return None if request.terms.are_divisible else "factor"
+
+
+def fault_of_bound(terms: BoundTerms) -> str | None:
+    """What no bound can have though each of its numbers can be one; None if there is nothing."""
+    if terms.slots:
+        if not 1 <= terms.capacity <= UNITS or terms.capacity % 1:
+            return "capacity"
+        return None if terms.lasting >= terms.period else "lasting"
+    return None if terms.lasting >= terms.counts else "lasting"
 
 
 def _fits(one: Field, value: Any) -> bool:
@@ -305,8 +473,28 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundReply:
+    """What the coordinator has to say of one bound."""
+
+    units: int = 0
+    """What the instance holds now."""
+    given: Entries = ()
+    """Spending that comes along with what is new: (time stamp, cost)."""
+    keep: int = 0
+    """How much it may keep. Of slots, it starts no call beyond this many."""
+    share: int = 0
+    """Its fair share."""
+    permit_cost: float = 0.0
+    """The cost that its permit is for."""
+    needs: int = 0
+    """The sum of what all need, in units."""
+    free: int = 0
+    """What nobody holds. Less than nothing of slots, while more are held than there are now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """Everything that the coordinator has to say."""
+    """Everything that the coordinator has to say. `scalar` makes one of one bound."""
 
     kind: Kind
     format: int = FORMAT
@@ -317,7 +505,9 @@ class Reply:
     nonce: str = ""
     created: bool = False
     """There was no such limit before."""
-    terms: Terms = field(default=Terms(0, 1, 1000, 2000))
+    terms: Terms = field(default=Terms.scalar(0, 1, 1000, 2000))
+    bounds: tuple[BoundReply, ...] = (BoundReply(),)
+    """As many as the terms have."""
     certain: bool = True
     uncertain: int = 0
     """For how long nothing will be granted yet."""
@@ -327,19 +517,10 @@ class Reply:
     """By how much the server's clock is ahead of the coordinator's time."""
     born: int = 0
     """A number for this membership: another one if the instance was given up meanwhile."""
-    units: int = 0
-    """What it holds now."""
-    given: Entries = ()
-    """Spending that comes along with what is new: (time stamp, cost)."""
-    keep: int = 0
-    """How much it may keep."""
-    share: int = 0
-    """Its fair share."""
     short: bool = False
-    """Whether it is entitled to more than it holds."""
+    """Whether it is entitled to more than it holds, of any bound."""
     permit: int = 0
-    """A permit, and the cost it is for."""
-    permit_cost: float = 0.0
+    """The number of a permit; the bounds say for which cost."""
     back: int = -1
     """When it is worth asking again, before the next sync; -1 if it is not."""
     waiting: int = 0
@@ -350,11 +531,66 @@ class Reply:
     counted: bool = False
     """Whether the totals of the request were counted."""
     instances: int = 0
-    needs: int = 0
-    """The sum of what all need, in units."""
-    free: int = 0
+
+    @classmethod
+    def scalar(cls, kind: Kind, **said: Any) -> Reply:
+        """One of a limit of one bound: `said` has fields of the reply and of that bound."""
+        return altered(cls(kind), **said)
+
+    @property
+    def units(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].units
+
+    @property
+    def given(self) -> Entries:
+        """That of the first bound."""
+        return self.bounds[0].given
+
+    @property
+    def keep(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].keep
+
+    @property
+    def share(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].share
+
+    @property
+    def permit_cost(self) -> float:
+        """That of the first bound."""
+        return self.bounds[0].permit_cost
+
+    @property
+    def needs(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].needs
+
+    @property
+    def free(self) -> int:
+        """That of the first bound."""
+        return self.bounds[0].free
 
     @property
     def worth(self) -> float:
-        """What one unit is worth."""
-        return self.terms.in_force / UNITS
+        """What one unit of the first bound is worth."""
+        return self.terms.in_force / self.terms.bounds[0].units
+
+
+_Message = TypeVar("_Message", Terms, Request, Reply)
+
+
+def altered(message: _Message, **changes: Any) -> _Message:
+    """The same with other values, as by `replace`; those of fields of a bound go to the first one.
+
+    >>> altered(Terms.scalar(100.0, 10.0, 1_000, 2_000), capacity=50.0, lease=3_000).capacity
+    50.0
+    """
+    own = {name: changes.pop(name) for name in [*changes] if name in message.__dataclass_fields__}
+    if not changes:
+        return replace(message, **own)
+    first, *others = own.pop("bounds", message.bounds)
+    if isinstance(message, Terms) and "period" in changes:
+        first = first.with_period(changes.pop("period"))
+    return replace(message, bounds=(replace(first, **changes), *others), **own)

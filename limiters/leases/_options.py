@@ -3,8 +3,9 @@ else."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from limiters._plain_numbers import plain
 from limiters._support.clock import Clock
@@ -17,13 +18,16 @@ from limiters._support.validation import (
     seconds,
     text,
 )
+from limiters.leases._layout import names_of
 from limiters.leases._messages import (
     MAX_LEASE,
+    Terms,
     lease_seconds,
     milliseconds,
     period_seconds,
     shared_amount,
 )
+from limiters.leases._terms_change import BoundChange, LimitChange
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -100,13 +104,29 @@ class RedisLeaseOptions(StoredLeaseOptions):
     )
 
 
+def _by_dimension(name: str, value: object) -> float | Mapping[str, float]:
+    """`value` as a capacity, or as those of dimensions by their names."""
+    if not isinstance(value, Mapping):
+        return shared_amount(name, value)
+    if not value:
+        raise ArgumentError(name, value, "name a dimension")
+    return {
+        text(f"a dimension of {name}", dimension): shared_amount(f"{name} of {dimension!r}", one)
+        for dimension, one in value.items()
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class TermsChange(ConvertedOptions):
     """What an operator changes of a limit, in seconds and cost: what is None stays as it is."""
 
-    capacity: float | None = field(
+    capacity: float | Mapping[str, float] | None = field(
         default=None,
-        metadata=about("what all instances may spend together in a period", shared_amount),
+        metadata=about(
+            "what all instances may spend together in a period; of a limit of several dimensions, "
+            "by their names",
+            _by_dimension,
+        ),
     )
     factor: float | None = field(
         default=None, metadata=about("what one partition is worth", amount)
@@ -121,17 +141,62 @@ class TermsChange(ConvertedOptions):
             "for how long an instance holds what it was granted, unless it renews", _lease, unit="s"
         ),
     )
-    ramp: float | None = field(
+    ramp: float | Mapping[str, float] | None = field(
         default=None,
-        metadata=about("a raised capacity rises by at most so much a second", shared_amount),
+        metadata=about("a raised capacity rises by at most so much a second", _by_dimension),
     )
 
-    def in_milliseconds(self) -> dict[str, Any]:
-        """The same as a coordinator takes it, also the ramp."""
-        return {
-            "capacity": self.capacity,
-            "factor": self.factor,
-            "period": None if self.period is None else milliseconds(self.period),
-            "lease": None if self.lease_time is None else milliseconds(self.lease_time),
-            "ramp": None if self.ramp is None else self.ramp / 1000,
-        }
+    @property
+    def names_dimensions(self) -> bool:
+        """Whether it has to be known which dimensions the limit has."""
+        return isinstance(self.capacity, Mapping) or isinstance(self.ramp, Mapping)
+
+    def of(self, known: Terms | None) -> LimitChange:
+        """The same as a coordinator takes it, of a limit that has these terms; None where they do
+        not matter, or there is none. ArgumentError for a dimension that it has not."""
+        lease = 0 if self.lease_time is None else milliseconds(self.lease_time)
+        period = 0 if self.period is None else milliseconds(self.period)
+        if not self.names_dimensions and known is not None and known.layout and self.capacity:
+            raise self._by_name(known)
+        if not self.names_dimensions or known is None:
+            scalar = isinstance(self.capacity, Mapping) or isinstance(self.ramp, Mapping)
+            capacity = 0.0 if scalar else self.capacity or 0.0
+            ramp = 0.0 if scalar else self.ramp or 0.0
+            assert not isinstance(capacity, Mapping)
+            assert not isinstance(ramp, Mapping)
+            bounds = (BoundChange(capacity, period, ramp=ramp / 1000),)
+            return LimitChange(bounds if capacity or period else (), self.factor or 0.0, lease)
+        if period:
+            raise ArgumentError(
+                "period", self.period, "be left out", "the windows of several dimensions stay"
+            )
+        names = names_of(known.layout, [one.period for one in known.bounds])
+        capacities, ramps = (self._of_bounds(name, names) for name in ("capacity", "ramp"))
+        return LimitChange(
+            tuple(
+                BoundChange(capacity, slots=bound.slots, ramp=ramp / 1000)
+                for bound, capacity, ramp in zip(known.bounds, capacities, ramps, strict=True)
+            ),
+            self.factor or 0.0,
+            lease,
+            known.layout,
+        )
+
+    def _by_name(self, known: Terms) -> ArgumentError:
+        names = names_of(known.layout, [one.period for one in known.bounds])
+        return ArgumentError(
+            "capacity", self.capacity, f"be given by the names of dimensions: {', '.join(names)}"
+        )
+
+    def _of_bounds(self, option: str, names: Sequence[str]) -> list[float]:
+        value = getattr(self, option)
+        if value is None:
+            return [0.0] * len(names)
+        if not isinstance(value, Mapping):
+            value = dict.fromkeys(names, value)  # a ramp that is the same for all
+        unknown = [name for name in value if name not in names]
+        if unknown:
+            raise ArgumentError(
+                option, unknown[0], f"be of one of the limit's dimensions: {', '.join(names)}"
+            )
+        return [value.get(name, 0.0) for name in names]

@@ -6,7 +6,7 @@ from importlib.resources import files
 from urllib.parse import quote
 
 from limiters._redis.script import Script, of_source
-from limiters.leases._format import lua_prelude
+from limiters.leases._format import lua_constants, lua_prelude
 
 OLD_FORMAT = 1
 """The number of the first format, which is a part of its keys."""
@@ -14,7 +14,10 @@ OLD_FORMAT = 1
 OLD_KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "totals", "heard")
 """What the first format stored of a limit. The first key is kept occupied."""
 
-TWIN = ("keys", "ledger", "shares", "registry", "state", "certainty", "permits", "coordinator")
+TWIN = (
+    *("keys", "ledger", "shares", "slots", "registry", "state", "certainty", "permits"),
+    *("division", "coordinator"),
+)
 """The parts of the twin of `_coordinator`, in the order in which they need each other."""
 
 
@@ -46,11 +49,20 @@ def registry_key(prefix: str) -> str:
 
 def source_of(*parts: str, server: str | None = None) -> str:
     """The text of the script that `parts` make together; `server` stands in for limit_server.lua,
-    the server's clock and identity."""
+    the server's clock and identity.
+
+    Each part is a room of its own, with a table for what others use of it: a script has room for no
+    more than 200 names. Only those of limit_server.lua and limit_keys.lua are seen everywhere.
+    """
     folder = files(__package__) / "lua"
-    texts = [(folder / f"limit_{part}.lua").read_text("utf-8") for part in ("server", *parts)]
-    if server is not None:
-        texts[0] = server
+    text_of = {part: (folder / f"limit_{part}.lua").read_text("utf-8") for part in parts}
+    texts = [server if server is not None else (folder / "limit_server.lua").read_text("utf-8")]
+    for part in parts:
+        constants = lua_constants(text_of[part])
+        if part == "keys":
+            texts.append(constants + text_of[part])
+        else:
+            texts.append(f"local {part} = {{}}\ndo\n{constants}{text_of[part]}\nend")
     return "\n".join([lua_prelude(), *texts])
 
 

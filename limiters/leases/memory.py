@@ -67,8 +67,10 @@ class MemoryLeaseManager(LeaseManager):
     @takes(TermsChange)
     def set_terms(self, change: TermsChange) -> bool:
         with self._lock:
+            limit = self._coordinator.limit
+            known = limit.terms if limit is not None and not limit.deleted else None
             return self._coordinator.set_terms(
-                SERVER, self._now(), uuid.uuid4().hex, **change.in_milliseconds()
+                SERVER, self._now(), uuid.uuid4().hex, change.of(known)
             )
 
     def evict(self, instance: str) -> bool:

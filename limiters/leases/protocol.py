@@ -2,58 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from limiters._support.signatures import takes
 from limiters.errors import LeaseManagerError
-from limiters.leases._coordinator.state import Limit, Record
-from limiters.leases._format import MAX_INSTANCES, NEVER, UNITS, WEIGHT_SCALE
-from limiters.leases._messages import Kind, Reply, Request, Terms, fault_of, partitions_of
+from limiters.leases._coordinator.state import Bound, Limit, Record
+from limiters.leases._format import MAX_INSTANCES, WEIGHT_SCALE
+from limiters.leases._layout import names_of
+from limiters.leases._messages import (
+    BoundTerms,
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    fault_of,
+    partitions_of,
+)
 from limiters.leases._options import TermsChange
 
 
 @dataclass(frozen=True, slots=True)
+class HoldingView:
+    """What is known of one instance in one bound of a limit. Costs and amounts are in cost for one
+    period; of slots, they are numbers of calls."""
+
+    dimension: str = ""
+    """What the bound is called: its dimension, and its window if the dimension has several."""
+    held: float = 0.0
+    """What it holds, as a share of the bound: from 0 to 1."""
+    share: float = 0.0
+    """Its fair share, likewise."""
+    need: float = 0.0
+    """What it could spend in a period."""
+    spent: float = 0.0
+    """What it spent of the shared capacity in the period before its last request."""
+    waits_for: float = 0.0
+    """The cost for which it waits for a permit; 0 if it does not."""
+    permit: float = 0.0
+    """The cost of a permit that it has and has not reported yet; 0 if there is none."""
+    reserved: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceView:
-    """What is known of one instance of a limit. Costs and amounts are in cost for one period."""
+    """What is known of one instance of a limit. `held`, `share`, `need`, `spent`, `waits_for`,
+    `permit` and `reserved` are those of the first bound."""
 
     instance: str
     label: str
     """Its host and process."""
-    held: float
-    """What it holds, as a share of the limit: from 0 to 1."""
-    share: float
-    """Its fair share, likewise."""
+    bounds: tuple[HoldingView, ...]
+    """What it holds of each bound, in the order of those of the limit."""
     lease_ms: int
     """How much longer it holds that, unless it renews; negative if it is overdue."""
     seen_ms: int
     """How long ago its last request came."""
-    need: float
-    """What it could spend in a period."""
-    spent: float
-    """What it spent of the shared capacity in the period before its last request."""
-    waits_for: float
-    """The cost for which it waits for a permit; 0 if it does not."""
     waits_ms: int
-    """For how long it has waited."""
-    permit: float
-    """The cost of a permit that it has and has not reported yet; 0 if there is none."""
+    """For how long it has waited for a permit."""
     weight: float
-    reserved: float
     evicted: bool
+
+    @property
+    def held(self) -> float:
+        """What it holds of the first bound, as a share of that: from 0 to 1."""
+        return self.bounds[0].held
+
+    @property
+    def share(self) -> float:
+        """Its fair share of the first bound, likewise."""
+        return self.bounds[0].share
+
+    @property
+    def need(self) -> float:
+        """What it could spend in a period of the first bound."""
+        return self.bounds[0].need
+
+    @property
+    def spent(self) -> float:
+        """What it spent in the period before its last request."""
+        return self.bounds[0].spent
+
+    @property
+    def waits_for(self) -> float:
+        """The cost for which it waits for a permit; 0 if it does not."""
+        return self.bounds[0].waits_for
+
+    @property
+    def permit(self) -> float:
+        """The cost of a permit that it has and has not reported yet; 0 if there is none."""
+        return self.bounds[0].permit
+
+    @property
+    def reserved(self) -> float:
+        """Its reserved capacity."""
+        return self.bounds[0].reserved
+
+
+@dataclass(frozen=True, slots=True)
+class BoundView:
+    """What is known of one bound of a limit: of a window of a rate, or of calls in flight."""
+
+    terms: BoundTerms
+    capacity: float
+    """In force now; less than that of the terms while it is being raised."""
+    rising: float = 0.0
+    """By how much a second it is being raised; 0 if it is not."""
+    free: float = 1.0
+    """The share of it that nobody holds, from 0 to 1. Negative while more slots are held than there
+    are now."""
+    dimension: str = ""
+    """What it is called: its dimension, and its window if the dimension has several."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """What is known of a limit."""
+    """What is known of a limit. `capacity`, `rising` and `free` are those of the first bound."""
 
     terms: Terms
-    capacity: float
-    """In force now; less than that of the terms while it is being raised."""
-    rising: float
-    """By how much a second it is being raised; 0 if it is not."""
-    free: float
-    """The share of the limit that nobody holds, from 0 to 1."""
+    bounds: tuple[BoundView, ...]
     uncertain_ms: int
     """For how long nothing will be granted yet, since it is not known who holds what."""
     cause: str
@@ -67,6 +135,21 @@ class LimitView:
     unconfirmed_ms: int = 0
     """For how long at most nothing will be granted after the next request, since no instance has
     confirmed the time that went by; 0 if that is not so."""
+
+    @property
+    def capacity(self) -> float:
+        """That of the first bound in force now."""
+        return self.bounds[0].capacity
+
+    @property
+    def rising(self) -> float:
+        """By how much a second that is being raised; 0 if it is not."""
+        return self.bounds[0].rising
+
+    @property
+    def free(self) -> float:
+        """The share of the first bound that nobody holds, from 0 to 1."""
+        return self.bounds[0].free
 
     @property
     def partitions(self) -> int:
@@ -86,17 +169,15 @@ def view_of(
     end = certainty.end(limit, default_span)
     unconfirmed = not limit.interval or now - limit.now > 2 * limit.interval
     unproven = end - limit.now if unconfirmed else 0
-    in_force = limit.ramp.in_force(limit.terms.capacity, now)
+    names = dimensions_of(limit.terms)
     return LimitView(
         terms=limit.terms,
-        capacity=in_force,
-        rising=limit.ramp.rate * 1000 if in_force < limit.terms.capacity else 0.0,
-        free=limit.pool / UNITS,
+        bounds=tuple(_bound(name, one, now) for name, one in zip(names, limit.bounds, strict=True)),
         uncertain_ms=max(0, end - now),
         cause=limit.cause if end > now or unproven > 0 else "",
         skew_ms=limit.skew,
         instances=tuple(
-            _instance(name, one, in_force, now)
+            _instance(name, one, limit, names, now)
             for name, one in sorted(limit.records.items())
             if not _has_left(one, limit, now)
         ),
@@ -105,22 +186,48 @@ def view_of(
     )
 
 
-def _instance(name: str, record: Record, in_force: float, now: int) -> InstanceView:
-    worth = in_force / UNITS
+def dimensions_of(terms: Terms) -> tuple[str, ...]:
+    """What people call each bound."""
+    try:
+        return names_of(terms.layout, [one.period for one in terms.bounds])
+    except ValueError:  # nobody has to keep to what a layout looks like
+        return tuple(f"bound {number}" for number in range(1, len(terms.bounds) + 1))
+
+
+def _bound(name: str, bound: Bound, now: int) -> BoundView:
+    in_force = bound.in_force(now)
+    return BoundView(
+        terms=bound.terms,
+        capacity=in_force,
+        rising=bound.ramp.rate * 1000 if in_force < bound.terms.capacity else 0.0,
+        free=bound.pool / bound.whole,
+        dimension=name,
+    )
+
+
+def _instance(
+    name: str, record: Record, limit: Limit, names: Sequence[str], now: int
+) -> InstanceView:
     return InstanceView(
         instance=name,
         label=record.label,
-        held=record.units / UNITS,
-        share=record.share / UNITS,
+        bounds=tuple(
+            HoldingView(
+                dimension=dimension,
+                held=one.units / bound.whole,
+                share=one.share / bound.whole,
+                need=one.need * bound.worth(now),
+                spent=one.spent,
+                waits_for=one.ask,
+                permit=one.permit.cost,
+                reserved=one.reserved,
+            )
+            for dimension, bound, one in zip(names, limit.bounds, record.holdings, strict=True)
+        ),
         lease_ms=record.until - now,
         seen_ms=now - record.seen,
-        need=record.need * worth,
-        spent=record.spent,
-        waits_for=record.ask,
-        waits_ms=now - record.ask_since if record.ask else 0,
-        permit=record.permit.cost,
+        waits_ms=now - record.ask_since if record.asks else 0,
         weight=record.weight / WEIGHT_SCALE,
-        reserved=record.reserved,
         evicted=record.evicted,
     )
 
@@ -128,10 +235,12 @@ def _instance(name: str, record: Record, in_force: float, now: int) -> InstanceV
 def _has_left(record: Record, limit: Limit, now: int) -> bool:
     """Whether an instance that is still stored takes part no more, and is not to be shown: it holds
     nothing, and said goodbye, which renews no lease, or is about to be given up."""
-    if record.units:
+    if record.holds:
         return False
-    gone = max(record.gone, limit.kept_until if limit.kept_until > NEVER else record.gone)
-    return gone <= now or record.until < record.seen + limit.terms.lease
+    from limiters.leases._coordinator import certainty
+
+    ends = certainty.gone_at(limit, record)
+    return ends <= now or record.until < record.seen + limit.terms.lease
 
 
 def served(reply: Reply, request: Request, name: str) -> Reply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import uuid
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,14 @@ from limiters._redis.faults import in_words
 from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script
 from limiters._support.signatures import lists, takes
-from limiters._support.validation import in_seconds, text
+from limiters._support.validation import ArgumentError, in_seconds, text
 from limiters.errors import DamagedLimitError, ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
     UNREADABLE,
     FormatError,
     arguments_of,
+    as_text,
+    change_of,
     floats_in,
     limit_of,
     pairs,
@@ -121,11 +122,22 @@ class RedisLeaseManager(LeaseManager):
 
     @takes(TermsChange)
     def set_terms(self, change: TermsChange) -> bool:
-        terms = change.in_milliseconds().values()
-        answer = self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms)))
+        known = self.look() if change.names_dimensions else None
+        terms = known.terms if known is not None else None
+        said = change.of(terms)
+        if terms is not None:
+            said.applied_to(terms)  # refuses what no limit can have
+        answer = self._run(SET, _token(), *change_of(said))
         if isinstance(answer, list):
             goal, factor = (float(raw(one)) for one in answer)
-            check_partitions(Terms(goal, factor, 0, 0))
+            check_partitions(Terms.scalar(goal, factor, 0, 0))
+        if not isinstance(answer, int) and not change.names_dimensions:
+            view = self.look()  # a number, for a limit of several dimensions
+            change.of(view.terms if view is not None else None)
+        if not isinstance(answer, int):
+            raise ArgumentError(
+                "layout", said.layout, f"be that of the limit, {as_text(raw(answer))!r}"
+            )
         return bool(answer)
 
     def evict(self, instance: str) -> bool:

@@ -1,14 +1,16 @@
 """For tests of one's own: time that moves when told to, and a cluster in virtual time."""
 
-from limiters.testing._instance import SimulatedInstance
+from limiters.testing._instance import Call, SimulatedInstance
 from limiters.testing._server import SimulatedServer
 from limiters.testing.clock import ManualClock
 from limiters.testing.cluster import SimulatedCluster
 from limiters.testing.network import Network
-from limiters.testing.work import Backlog, Dear, OnAndOff, Trickle, Work
+from limiters.testing.work import Backlog, Calls, Dear, OnAndOff, Trickle, Work
 
 __all__ = [
     "Backlog",
+    "Call",
+    "Calls",
     "Dear",
     "ManualClock",
     "Network",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from limiters._budgets.permit import PermitBudget
-from limiters._budgets.window import WindowLedger
-from limiters._support.float_error import covers
+from limiters._budgets.several import AnyParts
+from limiters._budgets.spend import Spend, nothing
+from limiters._costs import AnyCost, Costs, is_covered
+from limiters._sharing.budget import Budget
 from limiters.leases._messages import Reply, Request, Terms, weight_units
-from limiters.testing.work import Work
+from limiters.testing.work import LastingWork, Work
 from limiters.verifier import Spent
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ ENDLESS = 1e12
 
 SOON = 0.0005
 """Seconds between two looks at what may be spent, at least."""
+
+
+class Call(NamedTuple):
+    """A call: from when until when it ran, whose it was, what it cost of each bound."""
+
+    start: float
+    end: float
+    instance: str
+    costs: tuple[float, ...]
 
 
 class SimulatedInstance:
@@ -38,6 +48,8 @@ class SimulatedInstance:
         self.share = cluster.share(
             name, terms, interval=cluster.interval, weight=weight_units(weight)
         )
+        self.budget = Budget(cluster.limit, cluster.limit.nothing, nothing)
+        self.budget.join(self.share)
         self.timeout = min(cluster.timeout, terms.lease / 2000)
         self.alive = True
         self.leaving = False
@@ -94,38 +106,51 @@ class SimulatedInstance:
 
     def _spend(self, now: float) -> float | None:
         """Spends what it may; when more may be possible, if anything waits."""
-        local, share = self.local(now), self.share
-        worth = share.settle(local)
-        while not (self.leaving or self.evicted) and (waiting := self.work.waiting(now)) > 0:
-            waiting, piece = min(waiting, ENDLESS), self.work.piece
-            source: WindowLedger | PermitBudget = share.permit
-            if not covers(share.permit.available(local), piece):
-                source = share.ledger
-                at_least = piece if piece > share.burst(local) else 0.0
-                free = share.ledger.available(local, at_least)
-                if not (covers(free, piece) and covers(worth, piece)):
-                    share.want(waiting, at_least, local)
-                    share.short(True, local)
-                    return share.ledger.ready_at(piece, local)
-            self._raise(source, piece, now)
-            share.want(waiting, 0.0, local)  # the next one has not waited yet
+        local, share, budget = self.local(now), self.share, self.budget
+        share.settle(local)
+        while not (self.leaving or self.evicted) and (waiting := self.work.waiting(now)):
+            piece = self.work.piece
+            there = budget.purse.available(local, piece)
+            if not is_covered(there.amount, piece):
+                share.want(_finite(waiting), self._gathering(piece, local), local)
+                share.short(budget.lacking(there, piece), local)
+                return budget.purse.ready_at(piece, local)
+            self._raise(there.paying(piece), now)
+            share.want(_finite(waiting), 0.0, local)  # the next one has not waited yet
             share.short(False, local)
         share.want(0.0, 0.0, local)
         return None
 
-    def _raise(self, source: WindowLedger | PermitBudget, piece: float, now: float) -> None:
-        source.hold(piece)
-        if isinstance(source, PermitBudget):
-            spend = source.charge(piece, self.local(now))
-        else:
-            spend = source.charge(piece, self.local(now), self.share.tenure)
+    def _gathering(self, piece: AnyCost, local: float) -> AnyCost:
+        if isinstance(piece, Costs):
+            return piece
+        return piece if piece > self.share.burst(local) else 0.0
+
+    def _raise(self, parts: AnyParts, now: float) -> None:
+        purse, piece = self.budget.purse, self.work.piece
+        purse.hold(parts)
+        spend = purse.charge(parts, self.local(now), self.share.tenure)
+        costs = self.share.by_bound(piece)
+        lasts = self.work.lasts if isinstance(self.work, LastingWork) else 0.0
         self.work.went(piece, now)
 
         def begin(then: float) -> None:
             if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
+                self.cluster.calls.append(Call(then, then + lasts, self.name, costs))
+                if lasts:
+                    self._later(then + lasts, end)
+                else:
+                    self._ended(spend, then)
+
+        def end(then: float) -> None:
+            self._ended(spend, then)
+            self._tick(then)
 
         self._later(now + self.cluster.random.uniform(0, self.cluster.latest_start), begin)
+
+    def _ended(self, spend: Spend, now: float) -> None:
+        spend.ended(self.local(now))
 
     # Asking.
 
@@ -213,3 +238,8 @@ class SimulatedInstance:
             self.cluster.instances.pop(self.name, None)
             return
         self._look_at_calls(now)
+
+
+def _finite(waiting: AnyCost) -> AnyCost:
+    """What a backlog without an end asks for."""
+    return waiting if isinstance(waiting, Costs) else min(waiting, ENDLESS)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Limit, Registry
 from limiters.leases._format import NEVER
+from limiters.leases._layout import parts_of
 from limiters.leases._messages import Reply, Request
+from limiters.leases._terms_change import BoundChange, LimitChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +96,29 @@ class SimulatedServer:
         self,
         now: float,
         *,
-        capacity: float | None = None,
-        period: float | None = None,
+        capacity: float | Sequence[float] | None = None,
+        period: float | Sequence[float] | None = None,
         lease_time: float | None = None,
         ramp: float | None = None,
+        layout: str = "",
     ) -> bool:
-        """Changes the limit for all, a raised capacity by at most `ramp` a second."""
+        """Changes the limit for all, a raised capacity by at most `ramp` a second. Capacities and
+        periods are those of all bounds of the `layout`, in order."""
+        slots = [part.slots for part in parts_of(layout)]
+        capacities, periods = _each(capacity, len(slots)), _each(period, len(slots))
+        bounds = tuple(
+            BoundChange(capacity, round(period * 1000), slots=is_slots, ramp=(ramp or 0.0) / 1000)
+            for capacity, period, is_slots in zip(capacities, periods, slots, strict=True)
+        )
         return self.coordinator.set_terms(
             self.identity,
             self.clock(now),
             self._token(),
-            capacity=capacity,
-            period=None if period is None else round(period * 1000),
-            lease=None if lease_time is None else round(lease_time * 1000),
-            ramp=None if ramp is None else ramp / 1000,
+            LimitChange(
+                bounds if capacity or period else (),
+                lease=0 if lease_time is None else round(lease_time * 1000),
+                layout=layout,
+            ),
         )
 
     def delete(self, now: float) -> bool:
@@ -120,3 +132,10 @@ class SimulatedServer:
     def _token(self) -> str:
         self._operations += 1
         return f"{self.identity}:operator:{self._operations}"
+
+
+def _each(values: float | Sequence[float] | None, bounds: int) -> Sequence[float]:
+    """A value for each bound; 0 for what stays as it is."""
+    if values is None:
+        return [0.0] * bounds
+    return [values] if isinstance(values, (int, float)) else values

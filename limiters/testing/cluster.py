@@ -10,14 +10,16 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from limiters._instance_share import InstanceShare
+from limiters.leases._bounds import terms_of_limits
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._format import DEFAULT_SPAN
 from limiters.leases._messages import Kind, Reply, Request, Terms
-from limiters.testing._instance import SimulatedInstance
+from limiters.limits import BoundKind, Limits
+from limiters.testing._instance import Call, SimulatedInstance
 from limiters.testing._server import ServerSnapshot, SimulatedServer
 from limiters.testing.network import Network
 from limiters.testing.work import Work
@@ -46,7 +48,7 @@ class SimulatedCluster:
     def __init__(
         self,
         *,
-        capacity: float,
+        capacity: float | Limits,
         factor: float,
         seed: int,
         period: float = 1.0,
@@ -60,21 +62,30 @@ class SimulatedCluster:
         coordinator: type[Coordinator] = Coordinator,
     ) -> None:
         self.random = Random(seed)
-        self.terms = Terms(capacity, factor, round(period * 1000), round(lease_time * 1000))
+        self.limit = Limits.of(capacity, period)
+        """What all share, as it was at the beginning."""
+        self.terms = terms_of_limits(self.limit, factor, round(lease_time * 1000))
         self.interval = interval
         self.drift = drift
         """The share by which clocks may run fast or slow."""
         self.latest_start = latest_start
         self.network = network or Network()
         self.timeout = TIMEOUT
-        self.tick = max(0.0005, period / TICKS)
+        rates = [one.period for one in self.limit.bounds if one.kind is BoundKind.RATE]
+        self.tick = max(0.0005, min(rates, default=interval) / TICKS)
         self.default_span = default_span
         self.share = share
         self.coordinator = coordinator
         self.log: list[Spent] = []
-        self.limits: list[tuple[float, float]] = [(0.0, capacity)]
-        """The capacities that were in force, as `verify` takes them."""
-        self.periods: list[tuple[float, float]] = [(0.0, period)]
+        self.calls: list[Call] = []
+        """All that began, with its end."""
+        self.in_force: list[list[tuple[float, float]]] = [
+            [(0.0, one.capacity)] for one in self.limit.bounds
+        ]
+        """The capacities of each bound that were in force, as `verify` takes them."""
+        self.windows: list[list[tuple[float, float]]] = [
+            [(0.0, one.period)] for one in self.limit.bounds
+        ]
         """The same of the periods."""
         self.now = 0.0
         self.instances: dict[str, SimulatedInstance] = {}
@@ -88,6 +99,16 @@ class SimulatedCluster:
         """All that were ever in charge."""
         self.server = self.new_server(vouches=True)
         self.servers.append(self.server)
+
+    @property
+    def limits(self) -> list[tuple[float, float]]:
+        """The capacities of the first bound that were in force."""
+        return self.in_force[0]
+
+    @property
+    def periods(self) -> list[tuple[float, float]]:
+        """The periods of the first bound that were in force."""
+        return self.windows[0]
 
     def spent(self, name: str, start: float, end: float) -> float:
         """What an instance has spent in [start, end)."""
@@ -136,13 +157,15 @@ class SimulatedCluster:
         return self.new_server()
 
     def _note_terms(self, reply: Reply) -> None:
-        self._note(reply.terms.in_force, reply.terms.period)
+        self._note([(one.in_force, one.period) for one in reply.terms.bounds])
 
-    def _note(self, in_force: float, period: int) -> None:
-        if self.limits[-1][1] != in_force:
-            self.limits.append((self.now, in_force))
-        if self.periods[-1][1] != period / 1000:
-            self.periods.append((self.now, period / 1000))
+    def _note(self, terms: Iterable[tuple[float, int]]) -> None:
+        notes = zip(self.in_force, self.windows, terms, strict=True)
+        for capacities, periods, (capacity, period) in notes:
+            if capacities[-1][1] != capacity:
+                capacities.append((self.now, capacity))
+            if periods[-1][1] != period / 1000:
+                periods.append((self.now, period / 1000))
 
     def heard(self, instance: SimulatedInstance, reply: Reply) -> None:
         """An instance has received a reply."""
@@ -210,22 +233,29 @@ class SimulatedCluster:
 
     # Operators.
 
-    def set_capacity(self, capacity: float, ramp: float | None = None) -> None:
-        """Changes the limit for all, as an operator does; a raise by `ramp` a second."""
+    def set_capacity(self, capacity: float | Sequence[float], ramp: float | None = None) -> None:
+        """Changes the limit for all, as an operator does: of all bounds, in order; of a raise, the
+        part `ramp` of the capacity before comes in each second."""
         self.set_terms(capacity=capacity, ramp=ramp)
 
     def set_terms(
         self,
         *,
-        capacity: float | None = None,
-        period: float | None = None,
+        capacity: float | Sequence[float] | None = None,
+        period: float | Sequence[float] | None = None,
         lease_time: float | None = None,
         ramp: float | None = None,
     ) -> None:
-        """Changes the terms for all, as an operator does; what is None stays as it is."""
+        """Changes the terms for all, as an operator does; what is None stays as it is. Capacities
+        and periods are those of all bounds, in order."""
         changed = self.server.set_terms(
-            self.now, capacity=capacity, period=period, lease_time=lease_time, ramp=ramp
+            self.now,
+            capacity=capacity,
+            period=period,
+            lease_time=lease_time,
+            ramp=ramp,
+            layout=self.terms.layout,
         )
         limit = self.server.coordinator.limit
         if changed and limit is not None:
-            self._note(limit.in_force, limit.terms.period)
+            self._note((one.in_force(limit.now), one.terms.period) for one in limit.bounds)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol, runtime_checkable
+
+from limiters._costs import AnyCost, Costs
 
 
 class Work(Protocol):
-    """Told the time since it began, says what waits; told what went, takes it off."""
+    """Given the time since it began, returns what waits; what was sent is removed from it."""
 
-    piece: float
-    """What the next piece costs."""
+    @property
+    def piece(self) -> AnyCost:
+        """What the next piece costs."""
+        ...
 
-    def waiting(self, now: float) -> float:
+    def waiting(self, now: float) -> AnyCost:
         """The cost that waits."""
         ...
 
-    def went(self, cost: float, now: float) -> None:
+    def went(self, cost: AnyCost, now: float) -> None:
         """A piece was sent."""
+        ...
+
+
+@runtime_checkable
+class LastingWork(Protocol):
+    """Work whose calls take a while."""
+
+    @property
+    def lasts(self) -> float:
+        """For how many seconds the call of the next piece runs."""
         ...
 
 
@@ -31,7 +47,7 @@ class Backlog:
         """Endless."""
         return math.inf
 
-    def went(self, cost: float, now: float) -> None:
+    def went(self, cost: AnyCost, now: float) -> None:
         """Nothing changes."""
 
 
@@ -47,9 +63,9 @@ class Trickle:
         """What has come and was not sent."""
         return max(0.0, math.floor(now * self.rate / self.piece) * self.piece - self.sent)
 
-    def went(self, cost: float, now: float) -> None:
+    def went(self, cost: AnyCost, now: float) -> None:
         """One less."""
-        self.sent += cost
+        self.sent += self.piece
 
 
 class OnAndOff:
@@ -65,7 +81,7 @@ class OnAndOff:
         """Endless or nothing."""
         return math.inf if (now - self.start) % (self.on + self.off) < self.on else 0.0
 
-    def went(self, cost: float, now: float) -> None:
+    def went(self, cost: AnyCost, now: float) -> None:
         """Nothing changes."""
 
 
@@ -83,7 +99,49 @@ class Dear:
         """Nothing, until the next is there."""
         return self.piece if now >= self.next else 0.0
 
-    def went(self, cost: float, now: float) -> None:
+    def went(self, cost: AnyCost, now: float) -> None:
         """The next one comes `every` seconds later."""
         self.done.append((self.next, now))
         self.next = now + self.every
+
+
+class Calls:
+    """A backlog of calls, each of another cost and duration, while `on(now)`.
+
+    * `costs`: one of them is drawn for each call.
+    * `lasting`: the shortest and the longest duration, in seconds.
+    * `most`: how many wait at a time.
+
+    >>> work = Calls([{"requests": 1, "tokens": 60}, {"requests": 1, "tokens": 400}], Random(1))
+    >>> work.piece, work.waiting(now=0.0)
+    (Costs(requests=1, tokens=60), Costs(requests=1000, tokens=230000))
+    """
+
+    def __init__(
+        self,
+        costs: Sequence[dict[str, float]],
+        random: Random,
+        *,
+        lasting: tuple[float, float] = (0.0, 0.0),
+        most: int = 1000,
+        on: Callable[[float], bool] = lambda now: True,
+    ) -> None:
+        self._costs = [Costs(one) for one in costs]
+        self._random = random
+        self._lasting = lasting
+        self._most = most
+        self._on = on
+        self._all = sum(self._costs, Costs()) * (most / len(costs))
+        self._draw()
+
+    def _draw(self) -> None:
+        self.piece: AnyCost = self._random.choice(self._costs)
+        self.lasts = self._random.uniform(*self._lasting)
+
+    def waiting(self, now: float) -> AnyCost:
+        """As much as such a number of calls costs on average."""
+        return self._all if self._on(now) else Costs()
+
+    def went(self, cost: AnyCost, now: float) -> None:
+        """Another one is drawn."""
+        self._draw()

@@ -18,7 +18,15 @@ from limiters._redis.script import of_source
 from limiters.leases import redis as module
 from limiters.leases._codec import limit_of
 from limiters.leases._coordinator.state import Limit
-from limiters.leases._format import HEADER, RECORD, UNITS
+from limiters.leases._format import (
+    HEADER,
+    HEADER_BOUND,
+    RECORD,
+    RECORD_BOUND,
+    SCANNED,
+    SCANNED_BOUND,
+    UNITS,
+)
 from limiters.leases._messages import Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, source_of
 from tests.hostile.keys import TEXTS, Kept
@@ -26,8 +34,17 @@ from tests.story import Instance, Story
 
 NAME, OTHER = "orders", "mails"
 LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS = keys_of("dispatcher", NAME)
-TEXTS_OF_HEADER = (b"header", b"server", b"nonce", b"cause", b"ledger", b"returning", b"queue")
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TEXTS_OF_HEADER = (
+    b"header",
+    b"server",
+    b"nonce",
+    b"cause",
+    b"layout",
+    b"ledger",
+    b"returning",
+    b"queue",
+)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 
 BY_KEYS = """
 local function server_time() return tonumber(redis.call('GET', 'clock')) end
@@ -101,9 +118,9 @@ class Scene:
         self._instances = story.instances
         self._kept = Kept(client)
         limit = self.stored()
-        assert limit.pool
+        assert limit.bounds[0].pool
         assert limit.queue
-        assert limit.ledger.entries
+        assert limit.bounds[0].ledger.entries
         self.limit = limit
 
     def stored(self) -> Limit:
@@ -133,9 +150,10 @@ class Scene:
         ]
 
     def free(self) -> float:
-        """The cost that the pool has left to spend."""
-        spent = self.limit.ledger.total(math.floor(self.now * 1_000) - TERMS.counts)
-        return self.limit.pool * self.limit.worth - spent
+        """What the pool has left to spend, in truth."""
+        [bound] = self.limit.bounds
+        spent = bound.ledger.total(math.floor(self.now * 1_000) - TERMS.counts)
+        return bound.pool * bound.worth(self.limit.now) - spent
 
     def power(self, instances: list[Instance]) -> float:
         """The cost that the instances may spend at this moment."""
@@ -185,9 +203,14 @@ VALUES = (math.nan, math.inf, -math.inf, 0.0, -1.0, 0.5, 1e-9, 1e300, -1e300, 2.
 
 def numbers() -> list[tuple[bytes, int, str]]:
     """Each number of the header and of a record: field, place, name."""
+    header = (*HEADER, *HEADER_BOUND)
+    record = (
+        *(*SCANNED, *SCANNED_BOUND),
+        *(*RECORD[len(SCANNED) :], *RECORD_BOUND[len(SCANNED_BOUND) :]),
+    )
     return [
         (field, place, one.name)
-        for field, declared in ((b"header", HEADER), (b"=a", RECORD), (b"=d", RECORD))
+        for field, declared in ((b"header", header), (b"=a", record), (b"=d", record))
         for place, one in enumerate(declared)
     ]
 

@@ -25,8 +25,8 @@ from tests.commands import asks
 from tests.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
-SHORT = Terms(1_000, 100, 50, 200)
-"""Period and lease in milliseconds, short so that what ends is removed immediately."""
+SHORT = Terms.scalar(1_000, 100, 50, 200)
+"""Milliseconds of period and lease, so that what is gone is gone at once."""
 
 NUMBER = 300
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from limiters.verifier import Spent
 from tests.processes.noted import lines
-from tests.processes.plan import Plan
+from tests.processes.plan import ProcessPlan
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[2]
 class Process:
     """One process of the cluster."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ProcessPlan) -> None:
         self.plan = plan
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.processes.instance", plan.as_argument()],
+            [sys.executable, "-m", plan.program, plan.as_argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -58,7 +58,7 @@ class Process:
 class Processes:
     """Several, started together, with one log. A context manager: none outlives it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ProcessPlan) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="processes-")
         self.plan = replace(plan, log=os.path.join(self._directory.name, "log"))
         self.running: dict[tuple[str, ...], Process] = {}

@@ -6,11 +6,12 @@ prints "ready", does its work, and stops gracefully when a line comes in or its 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from typing import Protocol
 
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 from limiters import RedisLeaseManager, SharedResource
@@ -70,11 +71,16 @@ class Instance:
         self.batcher.stop(drain=False)
 
 
-def main() -> None:
-    settings = json.loads(sys.argv[1])
-    plan = Plan(**settings | {"names": tuple(settings["names"])})
-    log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    instances = [Instance(plan, name, log) for name in plan.names]
+class Runnable(Protocol):
+    """An instance of any program of a cluster."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def run(instances: Sequence[Runnable]) -> None:
+    """Starts them, says so, and stops them when a line comes in or the input ends."""
     for instance in instances:
         instance.start()
     sys.stdout.write("ready\n")
@@ -82,6 +88,12 @@ def main() -> None:
     sys.stdin.readline()
     for instance in instances:
         instance.stop()
+
+
+def main() -> None:
+    plan = Plan.from_argument()
+    log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    run([Instance(plan, name, log) for name in plan.names])
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ class Watched:
             self._process.stdout.close()
 
 
-OTHER_LEASE = Terms(400, 20, 1_000, 600_000)
-"""The terms of a limit that was created with another lease time than its instances have."""
+OTHER_LEASE = Terms.scalar(400, 20, 1_000, 600_000)
+"""Those of a limit that was made with another lease than its instances have."""
 
 
 class Example:
@@ -112,7 +112,7 @@ class Example:
         self.starving = self._watched(url, "hoarded")
         self.cut_off = self._watched(self.far.url, "far")
         for name in ("misfit", "doubted"):
-            self._limit(name).sync(Request("somebody", 1, OTHER_LEASE, need=100))
+            self._limit(name).sync(Request.scalar("somebody", 1, OTHER_LEASE, need=100))
         self.misfit = self._watched(url, "misfit")
         self._limit("doubted").set_terms(period=2)
         assert self.mails.buckets == self.letters.buckets  # they are there before their workers

@@ -438,7 +438,7 @@ def entry_that_moves_often() -> float:
     left = holder.share.ledger.spent(now) + other.share.ledger.spent(now)
     first = sum(cost for at, _, cost in h.log if at < 5)
     again = sum(cost for at, _, cost in h.log if at >= 5)
-    pool = a.coordinator.limit.ledger.total(a.clock(now) - h.terms.counts)
+    pool = a.coordinator.limit.bounds[0].ledger.total(a.clock(now) - h.terms.counts)
     return 1 + max(0.0, left + pool - again - 1e-6 * first) / h.capacity
 
 
@@ -458,8 +458,9 @@ def corrected_after_a_hand_over() -> float:
     h.go(x, a, 3.2)
     limit = a.coordinator.limit
     assert limit is not None
-    counted = limit.ledger.total(limit.now - h.terms.counts)
-    return counted / (limit.pool * limit.worth)
+    [bound] = limit.bounds
+    counted = bound.ledger.total(limit.now - h.terms.counts)
+    return counted / (bound.pool * bound.worth(limit.now))
 
 
 def lowered_and_handed_over() -> float:

@@ -97,6 +97,50 @@ def judge(
     return Judgement(len(log), over, worst, worst_at, excepted=excepted)
 
 
+def judge_calls(
+    calls: Iterable[tuple[float, float, float]],
+    slots: Sequence[tuple[float, float]],
+    lag: float,
+    allowances: Sequence[Allowance] = (),
+    hastes: Sequence[Haste] = (),
+) -> Judgement:
+    """The calls (from when, until when, slots) that run at the start of each: against the largest
+    number of slots in force since `lag` before the first of them began."""
+    known = sorted((start, end, taken) for start, end, taken in calls if taken)
+    running: list[tuple[float, float, float]] = []
+    windows, over, excepted, worst, worst_at = 0, 0, 0, 0.0, 0.0
+    for start, end, taken in known:
+        running = [one for one in running if one[1] > start]
+        running.append((start, end, taken))
+        windows += 1
+        most = max(_in_force(slots, min(one[0] for one in running) - lag, start))
+        early = sum(one.seconds for one in hastes if one.start <= start <= one.end)
+        used = sum(one[2] for one in running) / most
+        needs_exception = used > 1 + FORGIVEN
+        if needs_exception and early:
+            used = sum(one[2] for one in running if one[1] - early > start) / most
+        allowed = 1 + sum(one.share for one in allowances if one.start <= start <= one.end)
+        if used > allowed + FORGIVEN:
+            over += 1
+        elif needs_exception:
+            excepted += 1
+        if used - allowed > worst - 1:
+            worst, worst_at = used - allowed + 1, start
+    return Judgement(windows, over, worst, worst_at, excepted=excepted)
+
+
+def worst_of(judgements: Sequence[Judgement]) -> Judgement:
+    """Those of all bounds as one."""
+    worst = max(judgements, key=lambda one: one.worst)
+    return Judgement(
+        sum(one.windows for one in judgements),
+        sum(one.over for one in judgements),
+        worst.worst,
+        worst.worst_at,
+        excepted=sum(one.excepted for one in judgements),
+    )
+
+
 def _in_force(steps: Sequence[tuple[float, float]], since: float, until: float) -> list[float]:
     first = max(0, bisect_right(steps, (since, float("inf"))) - 1)
     return [value for _, value in steps[first : bisect_left(steps, (until, float("inf")))]]

@@ -78,11 +78,11 @@ class Liveness:
         cut = max(instance.cut_until, instance.deaf_until, instance.hangs_until)
         work = instance.work.waiting(now)
         waits = (
-            work > 0
+            bool(work)
             and now >= max(cut, self.cluster.away_until)
             and not (instance.leaving or instance.evicted)
             and self._sure.get(name, False)
-            and instance.work.piece <= share.capacity
+            and self._fits(instance)
         )
         spent = self._spent.get(name, 0)
         facts = (waits, instance.failures, share.terms, self.cluster.server, id(instance.work))
@@ -105,15 +105,16 @@ class Liveness:
 
     def bound(self, instance: SimulatedInstance, weights: float) -> float:
         """How long an instance may wait for its next batch, as things are."""
-        terms, period = instance.share.terms, instance.share.terms.period / 1000
+        terms = instance.share.terms
+        period = max(one.period / 1000 for one in terms.bounds)
         batch = self._batches(instance, weights)
         bound = 2 * terms.lease / 1000 + period + (batch * period if batch > 1 else 0.0)
         others = self.cluster.instances.values()
         now = self.cluster.now
         few = [
-            one.work.piece / one.share.capacity
+            max(self._parts(one))
             for one in others
-            if self._batches(one, weights) * FEW_BATCHES >= 1 - 1e-9 and one.work.waiting(now) > 0
+            if self._batches(one, weights) * FEW_BATCHES >= 1 - 1e-9 and one.work.waiting(now)
         ]
         if few:
             bound += (CREDIT_PERIODS + math.fsum(few)) * period
@@ -121,5 +122,14 @@ class Liveness:
 
     def _batches(self, instance: SimulatedInstance, weights: float) -> float:
         """For how many periods the fair share has to accumulate to make up for a batch."""
-        share = instance.share
-        return instance.work.piece * weights / (share.capacity * share.profile.weight / 1000)
+        weight = instance.share.profile.weight / 1000
+        return max(self._parts(instance)) * weights / weight
+
+    def _parts(self, instance: SimulatedInstance) -> list[float]:
+        """The next batch of an instance, as a part of each bound."""
+        costs = instance.share.by_bound(instance.work.piece)
+        bounds = instance.share.bounds
+        return [cost / bound.capacity for cost, bound in zip(costs, bounds, strict=True)]
+
+    def _fits(self, instance: SimulatedInstance) -> bool:
+        return max(self._parts(instance)) <= 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from limiters import _instance_share
+from limiters import _bound_share
+from limiters._bound_share import RateShare
 from limiters._budgets.spend import Tenure
 from limiters._instance_share import InstanceShare, News
 from limiters.leases._confirmed_clock import ConfirmedClock
@@ -17,7 +17,7 @@ from limiters.leases._coordinator import Coordinator, certainty, permits
 from limiters.leases._coordinator.state import Limit, Record, Registry
 from limiters.leases._format import DRIFT, NEVER, TOLERANCE_MS
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
+from limiters.leases._messages import BoundReply, Kind, Reply, Request, Terms, altered, usable_lease
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -39,8 +39,8 @@ def given_up_at_expiry(patch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: Coordinator, limit: Limit, request: Request, record: Record, **known: bool):  # type: ignore[no-untyped-def]
         reply = answer(self, limit, request, record, **known)
-        record.gone = record.until
-        limit.due = min(limit.due, record.gone)
+        record.gone = record.until - limit.terms.counts
+        limit.due = min(limit.due, record.until)
         return reply
 
     patch.setattr(Coordinator, "_answer", mutant)
@@ -65,18 +65,25 @@ def whole_entries(newest: bool) -> Mutant:
 
 def rounded_again(patch: pytest.MonkeyPatch) -> None:
     """Inherited entries are handed over by their age, like one's own."""
-    part_with = InstanceShare._part_with
+    part_with, receive = RateShare.part_with, RateShare.receive
+    heard: dict[int, tuple[int, float]] = {}
 
-    def mutant(self: InstanceShare, released: int, now: float) -> Any:
-        own, stamped = part_with(self, released, now)
-        if self.reply is None:
+    def noted(self: RateShare, reply: BoundReply, server_now: int, now: float) -> None:
+        heard[id(self)] = server_now, now
+        receive(self, reply, server_now, now)
+
+    def mutant(self: RateShare, released: int, now: float, *, leaving: bool) -> Any:
+        own, stamped = part_with(self, released, now, leaving=leaving)
+        if id(self) not in heard:
             return own, stamped
-        server_now = self.reply.now + math.floor((now - self._composed) * 1000)
-        width = max(1, self.terms.period // _instance_share.HISTORY_SLICES)
+        told, at = heard[id(self)]
+        server_now = told + math.floor((now - at) * 1000)
+        width = max(1, self.terms.period // _bound_share.HISTORY_SLICES)
         aged = [((server_now - at) // width * width, cost) for at, cost in stamped]
         return tuple(sorted((*own, *((max(0, age), cost) for age, cost in aged)))), ()
 
-    patch.setattr(InstanceShare, "_part_with", mutant)
+    patch.setattr(RateShare, "receive", noted)
+    patch.setattr(RateShare, "part_with", mutant)
 
 
 # Permits.
@@ -86,17 +93,18 @@ def permit_does_not_count(patch: pytest.MonkeyPatch) -> None:
     grant = permits.grant
 
     def mutant(limit: Limit, name: str, record: Record, request: Request) -> int:
-        before = record.permit.number
+        before = record.permit
         back = grant(limit, name, record, request)
-        if record.permit.number != before and record.permit.number:
-            limit.ledger.subtract(record.permit.at, record.permit.cost)
+        if record.permit != before and record.permit:
+            for bound, one in zip(limit.bounds, record.holdings, strict=True):
+                bound.ledger.subtract(one.permit.at, one.permit.cost)
         return back
 
     patch.setattr(permits, "grant", mutant)
 
 
 def corrected_in_full(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(permits, "handed_over", lambda limit, part: None)
+    patch.setattr(permits, "handed_over", lambda limit, at, part: None)
 
 
 def permit_outlasts_a_lease(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +167,7 @@ def no_nonce(patch: pytest.MonkeyPatch) -> None:
     challenge = Coordinator._challenge
 
     def mutant(self: Coordinator, limit: Limit, record: Any, request: Request, *rest: Any) -> Any:
-        claim = replace(request, nonce=AnyNonce(request.nonce))
+        claim = altered(request, nonce=AnyNonce(request.nonce))
         return challenge(self, limit, record, claim, *rest)
 
     patch.setattr(Coordinator, "_challenge", mutant)
@@ -169,7 +177,7 @@ def nonce_of_any_takeover(patch: pytest.MonkeyPatch) -> None:
     challenge = Coordinator._challenge
 
     def mutant(self: Coordinator, limit: Limit, record: Any, request: Request, *rest: Any) -> Any:
-        claim = replace(request, nonce=AnyNonce(request.nonce)) if request.nonce else request
+        claim = altered(request, nonce=AnyNonce(request.nonce)) if request.nonce else request
         return challenge(self, limit, record, claim, *rest)
 
     patch.setattr(Coordinator, "_challenge", mutant)
@@ -182,15 +190,15 @@ def first_statement_stays(patch: pytest.MonkeyPatch) -> None:
         self: Coordinator, limit: Limit, record: Record | None, request: Request, uncertain: bool
     ) -> Record:
         if record is not None:
-            request = replace(request, units=record.units)
+            request = altered(request, units=record.holdings[0].units)
         return admit(self, limit, record, request, uncertain)
 
     patch.setattr(Coordinator, "_admit", mutant)
 
 
 def missing_returns_at_once(patch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Coordinator, limit: Limit, units: int) -> None:
-        limit.pool += units
+    def mutant(self: Coordinator, limit: Limit, at: int, units: int) -> None:
+        limit.bounds[at].pool += units
 
     patch.setattr(Coordinator, "_return_later", mutant)
 
@@ -205,14 +213,15 @@ def other_servers_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def deletes_without_the_period(patch: pytest.MonkeyPatch) -> None:
     def mutant(limit: Limit, default_span: int) -> int:
-        return max([limit.now, *(one.until for one in limit.records.values() if one.units)])
+        return max([limit.now, *(one.until for one in limit.records.values() if one.holds)])
 
     patch.setattr(certainty, "last_use", mutant)
 
 
 def deletes_without_the_doubt(patch: pytest.MonkeyPatch) -> None:
     def mutant(limit: Limit, default_span: int) -> int:
-        return max([limit.now, *(one.gone for one in limit.records.values() if one.units)])
+        holders = [one for one in limit.records.values() if one.holds]
+        return max([limit.now, *(certainty.gone_at(limit, one) for one in holders)])
 
     patch.setattr(certainty, "last_use", mutant)
 
@@ -260,8 +269,8 @@ def terms_without_version(patch: pytest.MonkeyPatch) -> None:
     sync = Coordinator.sync
 
     def mutant(self: Coordinator, request: Request, server: str, clock: int) -> Reply:
-        terms = replace(request.terms, version=min(request.terms.version, 1))
-        return sync(self, replace(request, terms=terms), server, clock)
+        terms = altered(request.terms, version=min(request.terms.version, 1))
+        return sync(self, altered(request, terms=terms), server, clock)
 
     patch.setattr(Coordinator, "sync", mutant)
 
@@ -273,7 +282,7 @@ def unknown_amounts_ignored(patch: pytest.MonkeyPatch) -> None:
         self: Coordinator, limit: Limit, record: Record | None, request: Request, *rest: Any
     ) -> Reply | None:
         if certainty.remaining(limit, self.default_span) == 0:
-            request = replace(request, left=0)
+            request = altered(request, left=0)
         return challenge(self, limit, record, request, *rest)
 
     patch.setattr(Coordinator, "_challenge", mutant)

@@ -66,8 +66,8 @@ class Player:
 
     def keep(self, units: int) -> None:
         """It may keep so much."""
-        assert self.share.reply is not None
-        self.share.reply = replace(self.share.reply, keep=units)
+        [bound] = self.share.bounds
+        bound.reply = replace(bound.reply, keep=units)
 
 
 class Stage:
@@ -85,7 +85,9 @@ class Stage:
         share: type[InstanceShare] | None = None,
     ) -> None:
         self.period, self.lease, self.capacity, self.interval = period, lease, capacity, interval
-        self.terms = Terms(capacity, capacity / 10, round(period * 1000), round(lease * 1000))
+        self.terms = Terms.scalar(
+            capacity, capacity / 10, round(period * 1000), round(lease * 1000)
+        )
         self.default_span = default_span
         self.coordinator = coordinator or Coordinator
         self.share = share or InstanceShare

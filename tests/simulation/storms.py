@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from tests.simulation.exceptions import ShorterFirst, SmallSteps, SplitBrain
 from tests.simulation.judge import Judgement
+from tests.simulation.several import several
 from tests.simulation.weather import SERVER_FAULTS, Changes, Weather
+
+RETURNS = (*SERVER_FAULTS, *["return"] * 8, *["other"] * 4)
 
 
 def every_fault(seed: int) -> Judgement:
@@ -22,7 +25,7 @@ def changes(seed: int) -> Judgement:
 
 def returns(seed: int) -> Judgement:
     """The address also leads back to servers that were in charge before: exception X1."""
-    return Weather(seed, (*SERVER_FAULTS, *["return"] * 8, *["other"] * 4)).run()
+    return Weather(seed, RETURNS).run()
 
 
 def shorter_first(seed: int) -> Judgement:
@@ -40,6 +43,37 @@ def small_steps(seed: int) -> Judgement:
     return SmallSteps(seed).run()
 
 
+def several_every_fault(seed: int) -> Judgement:
+    """The same with several bounds: windows within windows, costs that count from the end of a
+    call, and calls in flight."""
+    return several(Weather)(seed).run()
+
+
+def several_changes(seed: int) -> Judgement:
+    """Changes alone, with several bounds."""
+    return several(Changes)(seed).run()
+
+
+def several_returns(seed: int) -> Judgement:
+    """X1 with several bounds."""
+    return several(Weather)(seed, RETURNS).run()
+
+
+def several_shorter_first(seed: int) -> Judgement:
+    """X2 with several bounds."""
+    return several(ShorterFirst)(seed).run()
+
+
+def several_split_brain(seed: int) -> Judgement:
+    """X3 with several bounds."""
+    return several(SplitBrain)(seed).run()
+
+
+def several_small_steps(seed: int) -> Judgement:
+    """X4 with several bounds."""
+    return several(SmallSteps)(seed).run()
+
+
 STORMS: dict[str, Callable[[int], Judgement]] = {
     "every-fault": every_fault,
     "changes": changes,
@@ -47,4 +81,10 @@ STORMS: dict[str, Callable[[int], Judgement]] = {
     "shorter-first": shorter_first,
     "split-brain": split_brain,
     "small-steps": small_steps,
+    "several-every-fault": several_every_fault,
+    "several-changes": several_changes,
+    "several-returns": several_returns,
+    "several-shorter-first": several_shorter_first,
+    "several-split-brain": several_split_brain,
+    "several-small-steps": several_small_steps,
 }

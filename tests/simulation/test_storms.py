@@ -62,6 +62,12 @@ def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) ->
         assert sum(one.excepted for one in found) > 0
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [10, 11, 13, 24, 25, 26])
+def test_v1_n1_no_bound_is_over_in_any_storm(seed: int) -> None:
+    assert _windows(STORMS["several-every-fault"], range(seed, seed + 1)) >= 50
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("storm", ["every-fault", "changes"])
 def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str) -> None:

@@ -8,9 +8,10 @@ from functools import partial
 from random import Random
 
 from limiters._instance_share import InstanceShare
+from limiters.leases._bounds import bounds_of, terms_of_limits
 from limiters.leases._coordinator import Coordinator, certainty
-from limiters.leases._format import UNITS
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import BoundTerms, Kind, Reply, Request, Terms
+from limiters.limits import Limits
 from limiters.testing import (
     Backlog,
     Dear,
@@ -23,7 +24,7 @@ from limiters.testing import (
     Work,
 )
 from limiters.testing._server import ServerSnapshot
-from tests.simulation.judge import Allowance, Haste, Judgement, judge
+from tests.simulation.judge import Allowance, Haste, Judgement, judge, judge_calls, worst_of
 from tests.simulation.liveness import Liveness
 
 SPANS = 14
@@ -99,19 +100,16 @@ class Weather:
         random = self.random = Random(seed)
         period, lease = self._lengths()
         capacity = float(random.choice([10, 100, 1000, 5000]))
-        self.terms = Terms(
-            capacity,
-            capacity / random.choice([1, 2, 3, 7, 20, 100]),
-            round(period * 1000),
-            round(lease * 1000),
-        )
+        parts = random.choice([1, 2, 3, 7, 20, 100])
+        limits = self._limits(capacity, period)
+        self.terms = terms_of_limits(limits, capacity / parts, round(lease * 1000))
         self.span = self.terms.span / 1000
         self.end = SPANS * self.span + min(10.0, 5 * self.span)
         pieces = min(random.choice([5, 10, 50, 200]), MAX_SPENDINGS * period / self.end)
         self.piece = capacity / max(2, pieces)
         self.interval = max(0.05, lease / random.choice([4, 5, 8]))
         self.cluster = StormCluster(
-            capacity=capacity,
+            capacity=limits,
             factor=self.terms.factor,
             seed=seed,
             period=period,
@@ -154,6 +152,10 @@ class Weather:
             if max(period / lease, lease / period) <= MAX_RATIO:
                 return period, lease
 
+    def _limits(self, capacity: float, period: float) -> Limits:
+        """What is shared."""
+        return Limits.of(capacity, period)
+
     def _network(self, lease: float) -> Network:
         random = self.random
         loss = random.choice([0, 0.02, 0.2, 0.4])
@@ -179,11 +181,38 @@ class Weather:
         cluster.at(0.0, self.remember)
         self.liveness.start()
         cluster.run(self.end)
-        spent = [(entry.at, entry.cost) for entry in cluster.log]
-        found = judge(
-            spent, cluster.limits, cluster.periods, self.lag, self.allowances, self.hastes
-        )
+        found = self.judged()
         return replace(found, stalled=tuple(self.liveness.stalled), waits=self.liveness.waits)
+
+    def judged(self) -> Judgement:
+        """Every window of every bound, and the calls in flight."""
+        cluster = self.cluster
+        each = zip(self.terms.bounds, bounds_of(self.terms), strict=True)
+        return worst_of(
+            [
+                judge_calls(
+                    [(one.start, one.end, one.costs[at]) for one in cluster.calls],
+                    cluster.in_force[at],
+                    self.lag,
+                    self.allowances,
+                    self.hastes,
+                )
+                if terms.slots
+                else judge(
+                    [
+                        (one.end if bound.at_end else one.start, one.costs[at])
+                        for one in cluster.calls
+                        if one.costs[at]
+                    ],
+                    cluster.in_force[at],
+                    cluster.windows[at],
+                    self.lag + terms.running / 1000,
+                    self.allowances,
+                    self.hastes,
+                )
+                for at, (terms, bound) in enumerate(each)
+            ]
+        )
 
     @property
     def lag(self) -> float:
@@ -218,18 +247,17 @@ class Weather:
         """Those of somebody whose configuration differs."""
         random, terms = self.random, self.terms
         factor = random.choice([0.5, 2, 3])
+        lease = max(200, round(terms.lease * factor))
+        longer, less = random.choice([1, factor]), random.choice([1, 0.5])
         return replace(
-            terms,
-            lease=max(200, round(terms.lease * factor)),
-            period=max(1, round(terms.period * random.choice([1, factor]))),
-            capacity=terms.capacity * random.choice([1, 0.5]),
+            terms, lease=lease, bounds=tuple(scaled(one, less, longer) for one in terms.bounds)
         )
 
     def heard(self, instance: SimulatedInstance, reply: Reply) -> None:
         """Notes which leases are out; some are cut off just when it matters."""
         if reply.kind is Kind.CHALLENGE and self.random.random() < self.ambush:
             self.cluster.cut_off(instance.name, 2 * self.span * self.random.random())
-        if reply.kind is Kind.ANSWER and reply.units:
+        if reply.kind is Kind.ANSWER and any(one.units for one in reply.bounds):
             self.note_terms(instance.share.terms)
 
     def note_terms(self, terms: Terms) -> None:
@@ -299,6 +327,10 @@ class Weather:
             pause = left / 1000 + self.span * random.choice([-0.01, 0.002, 0.01, 0.1])
         return pause if 0 < pause < 3 * self.span else self.mean
 
+    def changed(self, factor: float) -> list[float]:
+        """The capacities that an operator sets, by a factor of those that were configured."""
+        return [self.terms.capacity * factor]
+
     def server_fault(self, fault: str) -> None:
         """A fault of the server in charge, or a change by an operator."""
         random, cluster, server = self.random, self.cluster, self.cluster.server
@@ -328,9 +360,10 @@ class Weather:
             self.change_terms()
         elif fault in ("capacity", "ramp"):
             factor = random.choice([0.1, 0.5, 0.95, 1, 1, 1.05, 2, 5])
-            capacity = self.terms.capacity * factor
-            ramp = capacity / self.span * random.choice([0.3, 1, 3]) if fault == "ramp" else None
-            cluster.set_capacity(capacity, ramp)
+            capacities = self.changed(factor)
+            fast = capacities[0] / self.span
+            ramp = fast * random.choice([0.3, 1, 3]) if fault == "ramp" else None
+            cluster.set_capacity(capacities, ramp)
         elif fault == "evict":
             server.evict(random.choice(sorted(cluster.instances) or [""]))
         elif fault == "step":
@@ -374,12 +407,17 @@ class Weather:
         self.returned_at, cluster = None, self.cluster
         left = self.left_at.get(server.identity, cluster.now)
         hidden = cluster.now - left <= 2 * self.interval or server.identity in self.touched
-        limit, held = server.coordinator.limit, 0
+        limit, held = server.coordinator.limit, 0.0
         if limit is not None and not hidden:
-            kept = [one for one in limit.records.values() if one.gone > limit.now]
-            held = sum(one.units for one in kept)
+            kept = [
+                one for one in limit.records.values() if certainty.gone_at(limit, one) > limit.now
+            ]
+            held = min(
+                sum(one.holdings[at].units for one in kept) / bound.whole
+                for at, bound in enumerate(limit.bounds)
+            )
         end = cluster.now + max(self.spans) + self.lag
-        self.allowances.append(Allowance(cluster.now, end, 1 - held / UNITS))
+        self.allowances.append(Allowance(cluster.now, end, 1 - held))
 
     def reached(self, request: Request, server: SimulatedServer) -> SimulatedServer:
         """The server that serves a request which has come to this one."""
@@ -401,9 +439,10 @@ class Weather:
         """An operator sets another lease or period; most processes are deployed anew."""
         random, cluster, terms = self.random, self.cluster, self.terms
         lease = max(200, round(terms.lease * random.choice([0.5, 1, 2])))
-        period = max(1, round(terms.period * random.choice([0.5, 1, 2])))
-        self.terms = replace(terms, lease=lease, period=period)
-        cluster.set_terms(lease_time=lease / 1000, period=period / 1000)
+        factor = random.choice([0.5, 1, 2])
+        bounds = tuple(scaled(one, 1, factor) for one in terms.bounds)
+        self.terms = replace(terms, lease=lease, bounds=bounds)
+        cluster.set_terms(lease_time=lease / 1000, period=[one.period / 1000 for one in bounds])
         self.note_terms(self.terms)
         self.reckon_with(self.terms.span / 1000)
         for name in sorted(cluster.instances):
@@ -465,3 +504,11 @@ class Changes(Weather):
 def terms_ms(seconds: float) -> int:
     """Whole milliseconds."""
     return round(seconds * 1000)
+
+
+def scaled(bound: BoundTerms, capacity: float, period: float) -> BoundTerms:
+    """The terms of a bound times these; calls in flight are as many, and take as long."""
+    if bound.slots:
+        return bound
+    longer = bound.with_period(max(1, round(bound.period * period)))
+    return replace(longer, capacity=bound.capacity * capacity)

@@ -3,6 +3,7 @@ the scripts inside Redis: both answer alike, and store the same."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -10,7 +11,17 @@ from typing import Any
 
 from limiters._instance_share import InstanceShare
 from limiters.leases._format import FORMAT, UNITS
-from limiters.leases._messages import Reply, Request, Terms
+from limiters.leases._layout import BoundLayout, layout_of
+from limiters.leases._messages import (
+    BoundTerms,
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    altered,
+)
+from limiters.leases._terms_change import BoundChange, LimitChange
+from tests.bounds import BoundedInstance
 from tests.twins.compared import differences, plain
 from tests.twins.stores import NAMES, InPython, InRedis, Scripts
 
@@ -44,7 +55,7 @@ class History:
         period = random.choice((10, 500, 1_000, 1_000, 2_345, 60_000))
         lease = random.choice((400, 2_000, 2_000, 5_000))
         capacity = random.choice((1e-3, 7.3, 100.0, 1_000.0, 1_000.0, 123_456.7, 1e12))
-        self.terms = Terms(capacity, capacity / random.choice((1, 3.7, 20)), period, lease)
+        self.terms = Terms.scalar(capacity, capacity / random.choice((1, 3.7, 20)), period, lease)
         self.shares: dict[tuple[str, str], InstanceShare] = {}
         self.pieces: dict[str, float] = {}
         self.sent: list[tuple[str, Request]] = []
@@ -63,7 +74,7 @@ class History:
         name = NAMES[0] if random.random() < 0.8 else NAMES[1]
         terms = self.terms
         if random.random() < 0.03:
-            terms = replace(terms, lease=terms.lease + 100)
+            terms = altered(terms, lease=terms.lease + 100)
         self.shares[name, instance] = InstanceShare(
             instance,
             terms,
@@ -93,14 +104,14 @@ class History:
 
     def crowd(self, count: int, rounds: int) -> None:
         """So many ask for a permit that the header does not keep them all."""
-        random, terms = self.random, Terms(50.0, 1.0, 1_000, 2_000)
+        random, terms = self.random, Terms.scalar(50.0, 1.0, 1_000, 2_000)
         born = [0] * count
         for name in NAMES:
             self._both("lose", name)
         for round_ in range(1, rounds + 1):
             for at in range(count):
                 self.clock += random.choice((0, 3, 9))
-                request = Request(
+                request = Request.scalar(
                     f"instance{at:03}",
                     round_,
                     terms,
@@ -151,7 +162,7 @@ class History:
             if reply.given and random.random() < 0.5:
                 self._both("lose_grants", name)
                 if random.random() < 0.3:
-                    self._sync(name, replace(request, seq=request.seq + 1, born=1))
+                    self._sync(name, altered(request, seq=request.seq + 1, born=1))
             return
         delay = random.choice((0, 1, 20))
         self.now += delay / 1000
@@ -226,14 +237,14 @@ class History:
             {"permit": request.born + 1, "permit_spent": tuple((age, 1e99) for age, _ in entries)},
             {random.choice(("units", "released", "left", "need")): random.choice((-1, 0.5, 1e308))},
             {"piece": random.choice((1e99, 1e300, -1.0)), "spent": 1e99, "by_permit": -1e99},
-            {"terms": replace(request.terms, version=random.choice((0, 2**53)), in_force=1e-300)},
+            {"terms": altered(request.terms, version=random.choice((0, 2**53)), in_force=1e-300)},
             {"label": "x" * 2_000, "totals": (1e99,) * random.choice((3, 70))},
-            {"terms": replace(request.terms, capacity=cost)},
-            {"terms": replace(request.terms, version=self.clock, served=random.random() < 0.5)},
-            {"terms": replace(request.terms, period=700, served=True)},
-            {"terms": replace(request.terms, lease=300)},
+            {"terms": altered(request.terms, capacity=cost)},
+            {"terms": altered(request.terms, version=self.clock, served=random.random() < 0.5)},
+            {"terms": altered(request.terms, period=700, served=True)},
+            {"terms": altered(request.terms, lease=300)},
             {
-                "terms": replace(
+                "terms": altered(
                     request.terms, in_force=request.terms.capacity / 3, rising=0.01, served=True
                 )
             },
@@ -241,7 +252,7 @@ class History:
         change: dict[str, Any] = {}
         for _ in range(random.choice((1, 1, 2, 5))):
             change |= random.choice(changes)
-        return replace(request, **change)
+        return altered(request, **change)
 
     def _something_happens(self) -> None:
         random = self.random
@@ -288,8 +299,9 @@ class History:
         else:
             self._join(f"late{self.calls}")
 
-    def _set_terms(self, name: str, **terms: float | None) -> None:
-        self._both("set_terms", name, self.server, self.clock, self._token(), **terms)
+    def _set_terms(self, name: str, **terms: Any) -> None:
+        change = LimitChange.scalar(**terms)
+        self._both("set_terms", name, self.server, self.clock, self._token(), change)
 
     def _token(self) -> str:
         self.tokens += 1
@@ -356,6 +368,123 @@ class Contention(History):
         self._set_terms(NAMES[0], capacity=self.terms.capacity * by, ramp=ramp)
 
 
+class Bounds(History):
+    """Instances of a limit of one to four bounds: nested windows, slots, costs that count from the
+    end of a call, mixes that differ; capacities that an operator changes one by one."""
+
+    def __init__(self, scripts: Scripts, seed: int, compare_every: int = 1) -> None:
+        super().__init__(scripts, seed, compare_every)
+        random = self.random
+        self.calm = random.choice((0.9, 0.98, 1.0))
+        self.terms = self._terms()
+        self.crowd_of: dict[tuple[str, str], BoundedInstance] = {}
+        for at in range(random.choice((1, 2, 3, 5, 8, 13, 25))):
+            self._arrive(f"bounded{at}")
+
+    def _terms(self) -> Terms:
+        random, bounds, parts = self.random, [], []
+        for at in range(random.choice((1, 2, 2, 3, 4))):
+            if random.random() < 0.3:
+                slots = random.choice((1, 3, 20, 500))
+                bounds.append(BoundTerms.in_flight(slots, random.choice((100, 1_000))))
+                parts.append(BoundLayout(f"calls{at}", slots=True))
+            else:
+                period = random.choice((100, 1_000, 1_000, 6_000, 60_000))
+                running = random.choice((0, 0, 500))
+                capacity = random.choice((1e-3, 7.3, 10.0, 1_000.0, 123_456.7))
+                bounds.append(BoundTerms.rate(capacity, period, running=running))
+                parts.append(BoundLayout(f"rate{at // 2}", counts="end" if running else "start"))
+        factor = bounds[0].capacity / random.choice((1, 3.7, 20))
+        return Terms(tuple(bounds), factor, random.choice((400, 2_000)), layout_of(parts))
+
+    def _arrive(self, instance: str) -> None:
+        random, terms = self.random, self.terms
+        if random.random() < 0.05:
+            terms = random.choice((replace(terms, lease=terms.lease + 100), self._terms()))
+        part = random.choice((0.001, 0.03, 0.03, 0.2, 1.0))
+        mix = tuple(
+            1.0 if one.slots else one.capacity * part * random.choice((0.0, 0.3, 1.0, 1.0))
+            for one in terms.bounds
+        )
+        if not any(mix):
+            mix = tuple(one.capacity * part for one in terms.bounds)
+        self.crowd_of[NAMES[0], instance] = BoundedInstance(
+            instance,
+            terms,
+            mix,
+            interval=random.choice((100, 500)),
+            lasts=random.choice((5, 60)),
+            weight=self._weight(),
+        )
+
+    def _one_calls(self) -> None:
+        random = self.random
+        (name, instance), one = random.choice(list(self.crowd_of.items()))
+        if random.random() < 0.1 and self.sent:
+            self._sync(*random.choice(self.sent[-30:]))  # a late copy
+            return
+        now = round(self.now * 1_000)
+        one.spend(now, random)
+        one.backlog = random.random() < 0.8
+        leaves = one.pending is None and bool(one.answers) and random.random() < 0.02
+        request = one.compose(now, leaving=leaves)
+        self.sent.append((name, request))
+        if random.random() < self.hostile:
+            request = self._changed(request)
+        if random.random() < 0.05:
+            return  # it is lost on its way
+        reply = self._sync(name, request)
+        if random.random() < 0.1:
+            if random.random() < 0.3:
+                self._both("lose_grants", name)
+            return  # the reply is lost
+        if one.pending is None or reply.seq != one.pending.seq or reply.kind is Kind.REFUSED:
+            self._leave(name, instance)
+            return
+        one.answered(reply, now)
+        if leaves:
+            self._leave(name, instance)
+
+    def _leave(self, name: str, instance: str) -> None:
+        del self.crowd_of[name, instance]
+        self._arrive(f"{instance}x")
+
+    def _changed(self, request: Request) -> Request:
+        """A request that no instance would make, in a bound of it."""
+        request = super()._changed(request)
+        random = self.random
+        at = random.randrange(len(request.bounds))
+        other = super()._changed(request).bounds[0]
+        bounds = [*request.bounds]
+        bounds[at] = replace(other, lacks=random.random() < 0.5)
+        return replace(request, bounds=tuple(bounds))
+
+    def _something_happens(self) -> None:
+        random = self.random
+        if random.random() < 0.6:
+            super()._something_happens()
+            return
+        changes = [
+            BoundChange(slots=one.slots, capacity=self._changed_capacity(one))
+            for one in self.terms.bounds
+        ]
+        change = LimitChange(tuple(changes), layout=self.terms.layout)
+        if random.random() < 0.2:
+            self.terms = terms = self._terms()
+            bounds = tuple(
+                BoundChange(one.capacity, one.period, one.lasting, one.slots)
+                for one in terms.bounds
+            )
+            change = LimitChange(bounds, terms.factor, terms.lease, terms.layout)
+        self._both("set_terms", NAMES[0], self.server, self.clock, self._token(), change)
+
+    def _changed_capacity(self, bound: BoundTerms) -> float:
+        by = self.random.choice((0.0, 0.3, 1.0, 2.5))
+        if not bound.slots:
+            return bound.capacity * by
+        return float(max(1, math.floor(bound.capacity * by))) if by else 0.0
+
+
 def short(scripts: Scripts, seed: int) -> int:
     """The number of calls of a short history; DifferenceError if the two differ."""
     return _played(History(scripts, seed), 50)
@@ -378,6 +507,16 @@ def queue(scripts: Scripts, seed: int) -> int:
     return history.calls
 
 
+def bounds(scripts: Scripts, seed: int) -> int:
+    """The same of a limit of one to four bounds, compared after each request."""
+    return _played(Bounds(scripts, seed), 60)
+
+
+def long_bounds(scripts: Scripts, seed: int) -> int:
+    """The same of a long one."""
+    return _played(Bounds(scripts, seed, compare_every=25), 500)
+
+
 def _played(history: History, steps: int) -> int:
     history.run(steps)
     return history.calls
@@ -388,4 +527,6 @@ HISTORIES: dict[str, Callable[[Scripts, int], int]] = {
     "long": long,
     "contention": contention,
     "queue": queue,
+    "bounds": bounds,
+    "long bounds": long_bounds,
 }

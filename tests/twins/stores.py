@@ -9,10 +9,12 @@ from typing import Any
 
 from redis import Redis
 from redis.client import Pipeline
+from redis.exceptions import ResponseError
 
 from limiters import ArgumentError
 from limiters.leases._codec import (
     arguments_of,
+    change_of,
     header_checksum,
     pairs,
     read_limit,
@@ -21,10 +23,11 @@ from limiters.leases._codec import (
 )
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
-from limiters.leases._format import CHECK_LENGTH, HEADER, NEVER, RECORD_PREFIX
+from limiters.leases._format import CHECK_LENGTH, HEADER, HEADER_BOUND, NEVER, RECORD_PREFIX
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import Reply, Request, as_bytes
 from limiters.leases._scripts import TWIN, keys_of, registry_key, source_of
+from limiters.leases._terms_change import LimitChange
 from tests.twins.compared import plain
 
 TOLD = """
@@ -40,6 +43,8 @@ return all
 """
 
 NAMES = ("orders", "mails {eu}")
+
+_REFUSALS = {"factor": "too many partitions", "layout": "a limit of another layout"}
 
 
 class InPython:
@@ -62,13 +67,13 @@ class InPython:
             self._registry = one.registry
 
     def set_terms(
-        self, name: str, server: str, clock: int, token: str, **terms: float | None
+        self, name: str, server: str, clock: int, token: str, change: LimitChange
     ) -> bool | str:
         one = self._at(name)
         try:
-            return one.set_terms(server, clock, token, **terms)  # type: ignore[arg-type]
-        except ArgumentError:
-            return "too many partitions"
+            return one.set_terms(server, clock, token, change)
+        except ArgumentError as error:
+            return _REFUSALS.get(error.parameter, "what no limit can have")
         finally:
             self._registry = one.registry
 
@@ -94,7 +99,8 @@ class InPython:
     def lose_grants(self, name: str) -> None:
         limit = self.limits[name].limit
         for record in limit.records.values() if limit else ():
-            record.given = Ledger()
+            for one in record.holdings:
+                one.given = Ledger()
 
     def lose_registry(self) -> None:
         self._registry = None
@@ -102,7 +108,7 @@ class InPython:
     def corrupt(self, name: str) -> None:
         limit = self.limits[name].limit
         if limit is not None:
-            limit.pool += -1 if limit.pool else 1
+            limit.bounds[0].pool += -1 if limit.bounds[0].pool > 0 else 1
 
     def copied(self) -> Callable[[], None]:
         """Goes back to what is stored now."""
@@ -160,7 +166,9 @@ class InRedis:
 
     def _arrive(self) -> None:
         reads, self._reads = self._reads, []
-        for read, answer in zip(reads, self._pipe.execute(), strict=True):
+        for read, answer in zip(reads, self._pipe.execute(raise_on_error=False), strict=True):
+            if isinstance(answer, ResponseError) and read is not _read_set:
+                raise answer
             if read is not None:
                 self._answers.append(read(answer))
 
@@ -175,10 +183,9 @@ class InRedis:
         self._call("sync", self.keys[name], *arguments, read=reply_of)
 
     def set_terms(
-        self, name: str, server: str, clock: int, token: str, **terms: float | None
+        self, name: str, server: str, clock: int, token: str, change: LimitChange
     ) -> None:
-        values = (terms.get(one) or 0 for one in ("capacity", "factor", "period", "lease", "ramp"))
-        arguments = [as_bytes(name), token, struct.pack("<5d", *values), server, clock]
+        arguments = [as_bytes(name), token, *change_of(change), server, clock]
         self._call("set", self.keys[name], *arguments, read=_read_set)
 
     def delete(self, name: str, server: str, clock: int, token: str) -> None:
@@ -209,9 +216,10 @@ class InRedis:
             self._answers.append(None)
             return
         header = fields[b"header"][:-CHECK_LENGTH]
-        at = 8 * [field.name for field in HEADER].index("pool")
+        at = 8 * (len(HEADER) + [field.name for field in HEADER_BOUND].index("pool"))
         (pool,) = struct.unpack_from("<d", header, at)
-        changed = header[:at] + struct.pack("<d", pool - 1 if pool else 1) + header[at + 8 :]
+        other = struct.pack("<d", pool - 1 if pool > 0 else pool + 1)
+        changed = header[:at] + other + header[at + 8 :]
         changed += header_checksum(changed, fields)
         self._send("hset", key, "header", changed, read=_nothing)
 
@@ -236,7 +244,12 @@ class InRedis:
 
 
 def _read_set(answer: Any) -> bool | str:
-    return "too many partitions" if isinstance(answer, list) else bool(answer)
+    if isinstance(answer, ResponseError):
+        assert "INVALID" in str(answer)
+        return "what no limit can have"
+    if isinstance(answer, list):
+        return _REFUSALS["factor"]
+    return bool(answer) if isinstance(answer, int) else _REFUSALS["layout"]
 
 
 def _expect_one(answer: Any) -> None:

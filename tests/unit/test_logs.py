@@ -30,7 +30,7 @@ DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
 AREAS = {"dispatcher._core": "dispatcher.batcher", "dispatcher.cli": "dispatcher.exporter"}
 LOGS = {"_log", "logger", "_damped", "self._damped", "self._log"}
 CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
-TERMS = Terms(capacity=100, factor=10, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=100, factor=10, period=1_000, lease=2_000)
 
 
 @cache

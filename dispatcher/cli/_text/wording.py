@@ -52,8 +52,8 @@ def about(amount: float) -> str:
 def per_period(terms: Terms) -> str:
     """Return the period of a capacity in words.
 
-    >>> per_period(Terms(100, 1, 1_000, 5_000)), per_period(Terms(100, 1, 60_000, 5_000))
-    ('a second', 'in 60 s')
+    >>> [per_period(Terms.scalar(100, 1, period, 5_000)) for period in (1_000, 60_000)]
+    ['a second', 'in 60 s']
     """
     return "a second" if terms.period == 1000 else f"in {plain(terms.period / 1000)} s"
 
@@ -90,7 +90,7 @@ def in_partitions(view: LimitView, share: float) -> str:
     """Return a share of the limit in partitions.
 
     >>> from limiters.leases import LimitView
-    >>> view = LimitView(Terms(1_000, 50, 1_000, 5_000), 1_000, 0, 1, 0, "", 0, ())
+    >>> view = LimitView(Terms.scalar(1_000, 50, 1_000, 5_000), (), 0, "", 0, ())
     >>> in_partitions(view, 1 / 3)
     '6.7'
     """

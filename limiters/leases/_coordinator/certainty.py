@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from limiters.leases._coordinator.shares import Level
-from limiters.leases._coordinator.state import Limit, Ramp
-from limiters.leases._format import NEVER, UNITS
-from limiters.leases._ledger import Ledger
+from limiters.leases._coordinator.state import Limit, Ramp, Record
+from limiters.leases._format import NEVER
 from limiters.leases._messages import Request, Terms
 
 DISAGREES = "what is stored of it did not agree"
@@ -29,17 +27,24 @@ def new_limit(terms: Terms, server: str, now: int, token: str) -> Limit:
 
 
 def agrees(limit: Limit) -> bool:
-    """Whether the amounts sum to the whole limit: otherwise a part of what is stored was lost."""
-    held = sum(one.units for one in limit.records.values())
-    return limit.pool + held + sum(units for _, units in limit.returning) == UNITS
+    """Whether the amounts sum to the whole of each bound: otherwise a part of what is stored was
+    lost."""
+    for at, bound in enumerate(limit.bounds):
+        held = sum(one.holdings[at].units for one in limit.records.values())
+        returning = sum(units for _, units in bound.returning)
+        if bound.pool + held + returning != bound.whole:
+            return False
+    return True
 
 
 def doubt(limit: Limit, server: str, now: int, token: str, cause: str) -> None:
     """Becomes uncertain: forgets who holds what, with a new nonce."""
     if limit.server != server:
-        if limit.ramp.rate > 0:  # it began at a time of the other server
-            limit.ramp = Ramp(limit.in_force, now, limit.ramp.rate)
-        limit.server, limit.not_before, limit.peak_until = server, NEVER, NEVER
+        for bound in limit.bounds:
+            if bound.ramp.rate > 0:  # it began at a time of the other server
+                bound.ramp = Ramp(bound.in_force(limit.now), now, bound.ramp.rate)
+            bound.peak_until = NEVER
+        limit.server, limit.not_before = server, NEVER
         limit.now, limit.skew = now, 0
     limit.since = limit.last = now
     start_over(limit, now, token, cause)
@@ -55,20 +60,22 @@ def start_over(limit: Limit, now: int, token: str, cause: str) -> None:
 def _start(limit: Limit, now: int, token: str) -> None:
     limit.now, limit.nonce = now, token
     limit.next_id = max(limit.next_id, now * 1000)  # also after everything was forgotten
-    limit.pool, limit.ledger, limit.returning = UNITS, Ledger(), []
-    limit.stayed, limit.wave = 1.0, limit.wave + 1
+    for bound in limit.bounds:
+        bound.start_over(now)
     limit.records, limit.queue = {}, []
-    limit.kept_until = limit.shares_at = NEVER
+    limit.kept_until = limit.shares_at = limit.short_since = NEVER
     limit.due = now
-    limit.fair = limit.level = Level()
-    limit.needs, limit.spare, limit.short_since, limit.behind = 0, 0.0, NEVER, 0.0
+    limit.behind = 0.0
 
 
 def _adopt(limit: Limit, terms: Terms) -> None:
     """Follows other terms. A capacity that was rising goes on from what was in force."""
-    rising = terms.rising > 0 and 0 < terms.in_force < terms.capacity
-    limit.ramp = Ramp(terms.in_force, limit.now, terms.rising) if rising else Ramp()
-    limit.terms = replace(terms, in_force=0.0, rising=0.0)
+    configured = tuple(replace(one, in_force=0.0, rising=0.0) for one in terms.bounds)
+    limit.follow(replace(terms, bounds=configured))
+    for bound, one in zip(limit.bounds, terms.bounds, strict=True):
+        rising = one.rising > 0 and 0 < one.in_force < one.capacity
+        bound.ramp = Ramp(one.in_force, limit.now, one.rising) if rising else Ramp()
+    limit.resize()
 
 
 def end(limit: Limit, default_span: int) -> int:
@@ -85,9 +92,14 @@ def remaining(limit: Limit, default_span: int) -> int:
 def nothing_is_out(limit: Limit, now: int, default_span: int) -> bool:
     """Whether the limit is certain, and nobody holds, spends or waits for anything: then it does
     not matter how far the server's clock is believed."""
-    if now < end(limit, default_span) or limit.pool < UNITS or limit.returning:
+    if now < end(limit, default_span):
         return False
-    return not any(at > now - limit.terms.counts for at, _ in limit.ledger.entries)
+    return all(
+        bound.pool == bound.whole
+        and not bound.returning
+        and not any(at > now - bound.terms.counts for at, _ in bound.ledger.entries)
+        for bound in limit.bounds
+    )
 
 
 def is_news(limit: Limit, request: Request) -> bool:
@@ -95,15 +107,19 @@ def is_news(limit: Limit, request: Request) -> bool:
     return request.server not in ("", limit.server) and limit.now - request.age > limit.since
 
 
-def learn_terms(limit: Limit, request: Request, uncertain: bool) -> None:
+def learn_terms(limit: Limit, request: Request, default_span: int, uncertain: bool) -> None:
     """Terms of a higher rank replace others while uncertain; and the longest span of a lease that
     may be out bounds the uncertainty."""
     if not uncertain:
         limit.proven = limit.terms.span
         return
-    if request.left > 0 and request.units:
+    if request.left > 0 and request.holds:
         limit.proven = max(limit.proven, request.terms.span)
     if request.terms.rank > limit.terms.rank:
+        if not limit.has_bounds_of(request.terms):
+            # What was claimed so far is of bounds that are no more. It may be spent all the same.
+            limit.not_before = last_use(limit, default_span)
+            _start(limit, limit.now, limit.nonce)
         _adopt(limit, request.terms)
 
 
@@ -111,7 +127,25 @@ def last_use(limit: Limit, default_span: int) -> int:
     """Up to then something may be out, or count: after a change by an operator nothing is granted
     before."""
     ends = [limit.now, end(limit, default_span)]
-    ends += [max(one.gone, limit.kept_until) for one in limit.records.values() if one.units]
-    ends += [at + limit.terms.counts for at, _ in limit.ledger.entries]
-    ends += [at for at, _ in limit.returning]
+    for at, bound in enumerate(limit.bounds):
+        ends += [
+            returns_at(limit, one, at) for one in limit.records.values() if one.holdings[at].units
+        ]
+        ends += [stamp + bound.terms.counts for stamp, _ in bound.ledger.entries]
+        ends += [back for back, _ in bound.returning]
     return max(ends)
+
+
+def returns_at(limit: Limit, record: Record, at: int) -> int:
+    """When what a silent instance holds of a bound comes back: its lease has ended, and none of its
+    charges there count any more."""
+    return max(record.gone, limit.kept_until) + limit.bounds[at].terms.lasting
+
+
+def gone_at(limit: Limit, record: Record) -> int:
+    """When nothing is left of a silent instance. One that holds nothing is known a little longer:
+    as long as its shortest charges count."""
+    held = [at for at, one in enumerate(record.holdings) if one.units]
+    shortest = min(one.terms.lasting for one in limit.bounds)
+    lasting = max((limit.bounds[at].terms.lasting for at in held), default=shortest)
+    return max(record.gone, limit.kept_until) + max(shortest, lasting)

@@ -8,31 +8,36 @@ has the proof, `certainty` the rules for failing servers and networks.
 
 from __future__ import annotations
 
-import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
-from limiters._support.validation import MAX_AMOUNT, ArgumentError
-from limiters.leases._coordinator import certainty, permits
-from limiters.leases._coordinator.shares import level_of
-from limiters.leases._coordinator.state import Limit, Ramp, Record, Registry
+from limiters._support.validation import MAX_AMOUNT
+from limiters.leases._coordinator import certainty, division, permits
+from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Registry
 from limiters.leases._format import (
-    CHANGE,
     DEFAULT_SPAN,
     FORMAT,
-    FREE_SHARE,
     INSTANCES_PER_MS,
     MAX_INSTANCES,
     MAX_PERMIT_MS,
     MAX_TRIES,
     NEVER,
-    QUEUE_LENGTH,
     REGISTRY_SPANS,
     UNITS,
-    WHOLE_BATCHES,
 )
 from limiters.leases._ledger import Ledger, believed, slice_end
-from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions, checked
+from limiters.leases._messages import (
+    BoundReply,
+    BoundRequest,
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    check_partitions,
+    checked,
+)
+from limiters.leases._terms_change import LimitChange
 from limiters.leases._totals import Totals
 
 
@@ -147,6 +152,7 @@ class Coordinator:
         token = f"{now}:{request.instance}:{request.seq}"
         limit, created = self._open(request.terms, server, now, token)
         limit.now = max(limit.now, now)
+        limit.resize()
         self._notice_gap(limit, token)
         self._collect(limit, token)
         record = limit.records.get(request.instance)
@@ -160,11 +166,11 @@ class Coordinator:
         if record is None and len(limit.records) >= MAX_INSTANCES:
             return Reply(Kind.FULL)
         uncertain = certainty.remaining(limit, self.default_span) > 0
-        certainty.learn_terms(limit, request, uncertain)
+        certainty.learn_terms(limit, request, self.default_span, uncertain)
+        record = limit.records.get(request.instance)  # all are forgotten with other bounds
         if not request.terms.agrees(limit.terms):
             return self._refuse(limit, request, uncertain)
-        if again:
-            assert record is not None
+        if again and record is not None:
             if record.given_is_lost or not self._refresh(limit, token):
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
             return self._answer(limit, request, record, again=True, created=created)
@@ -201,7 +207,7 @@ class Coordinator:
             return None
         if limit.doubted:  # what was proven before proves nothing from now on
             limit.doubted, limit.nonce = False, token
-        unknown = request.left > 0 and request.units > (record.units if record else 0)
+        unknown = request.left > 0 and _holds_more(request, record)
         if news or (unknown and not again):
             if not proves:
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
@@ -217,7 +223,7 @@ class Coordinator:
         in charge meanwhile, and have renewed every lease: nobody is given up before those end."""
         if limit.now - limit.last > 2 * limit.interval or self._swallowed:
             self._collect(limit, token)
-            limit.kept_until = max(limit.kept_until, limit.now + limit.terms.span)
+            limit.kept_until = max(limit.kept_until, limit.now + limit.terms.lease)
 
     # Who holds what.
 
@@ -228,16 +234,28 @@ class Coordinator:
         if not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
             return
-        limit.pool += sum(units for at, units in limit.returning if at <= limit.now)
-        limit.returning = [(at, units) for at, units in limit.returning if at > limit.now]
+        ends = []
+        for at, bound in enumerate(limit.bounds):
+            bound.pool += sum(units for back, units in bound.returning if back <= limit.now)
+            bound.returning = [one for one in bound.returning if one[0] > limit.now]
+            ends += [back for back, _ in bound.returning]
+            for record in limit.records.values():
+                if certainty.returns_at(limit, record, at) <= limit.now:
+                    bound.pool += record.holdings[at].units
+                    record.holdings[at].units = 0
         for name, record in list(limit.records.items()):
-            if max(record.gone, limit.kept_until) <= limit.now:
-                limit.pool += record.units
+            if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
-        ends = [max(one.gone, limit.kept_until) for one in limit.records.values()]
-        ends += [at for at, _ in limit.returning]
+            else:
+                ends.append(self._due(limit, record))
         limit.due = min(ends, default=limit.now + limit.terms.span)
         limit.queue = [one for one in limit.queue if one.instance in limit.records]
+
+    def _due(self, limit: Limit, record: Record) -> int:
+        """When something of an instance comes back, if it is silent from now on."""
+        held = [at for at, one in enumerate(record.holdings) if one.units]
+        ends = [certainty.returns_at(limit, record, at) for at in held]
+        return min(ends, default=certainty.gone_at(limit, record))
 
     def _admit(
         self, limit: Limit, record: Record | None, request: Request, uncertain: bool
@@ -247,82 +265,95 @@ class Coordinator:
         if record is not None and not uncertain and request.born != record.born:
             # The last grant answered a delayed copy of a request, so the instance never received
             # it. Nothing of it was spent; return it to the pool.
-            if record.given_is_lost:
-                lost = min(record.granted, record.units)
-                record.units -= lost
-                self._return_later(limit, lost)
-            limit.pool += record.units
-            limit.ledger.merge(record.given.entries)
+            for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+                if one.given_is_lost:
+                    lost = min(one.granted, one.units)
+                    one.units -= lost
+                    self._return_later(limit, at, lost)
+                bound.pool += one.units
+                bound.ledger.merge(one.given.entries)
             evicted, record = record.evicted, None
             del limit.records[request.instance]
         else:
             evicted = False
         if record is None:
             limit.next_id += 1
+            limit.arrivals += 1
             record = Record(
-                born=limit.next_id, seen=limit.now, turn=limit.turns_at, evicted=evicted
+                [Holding() for _ in limit.bounds],
+                born=limit.next_id,
+                arrival=limit.arrivals,
+                seen=limit.now,
+                turn=limit.turns_at,
+                evicted=evicted,
             )
-            record.gone = limit.now + limit.terms.span
+            record.gone = limit.now + limit.terms.lease
             limit.records[request.instance] = record
             if uncertain and request.left > 0:
-                self._claim(limit, record, request.units)
+                self._claim(limit, record, request)
             return record
         if uncertain and request.left > 0:
-            self._claim(limit, record, request.units - record.units)
-        self._release(limit, record, request, uncertain)
-        if uncertain or request.ended:
-            missing = record.units - request.units
-            if missing > 0:
-                record.units -= missing
-                self._return_later(limit, missing)
+            self._claim(limit, record, request)
+        for at, (one, said) in enumerate(zip(record.holdings, request.bounds, strict=True)):
+            self._release(limit, at, one, said, uncertain)
+            missing = one.units - said.units
+            if (uncertain or request.ended) and missing > 0:
+                one.units -= missing
+                self._return_later(limit, at, missing)
         return record
 
-    def _claim(self, limit: Limit, record: Record, units: int) -> None:
-        units = max(0, min(units, limit.pool))
-        record.units += units
-        limit.pool -= units
+    def _claim(self, limit: Limit, record: Record, request: Request) -> None:
+        for bound, one, said in zip(limit.bounds, record.holdings, request.bounds, strict=True):
+            units = max(0, min(said.units - one.units, bound.pool))
+            one.units += units
+            bound.pool -= units
 
-    def _release(self, limit: Limit, record: Record, request: Request, uncertain: bool) -> None:
-        released = min(request.released, record.units)
+    def _release(
+        self, limit: Limit, at: int, one: Holding, said: BoundRequest, uncertain: bool
+    ) -> None:
+        bound, released = limit.bounds[at], min(said.released, one.units)
         if not released:
             return
-        record.units -= released
-        limit.pool += released
-        period = limit.terms.period
-        spent = [
-            (slice_end(limit.now - max(0, age), period), cost) for age, cost in request.history
-        ]
+        one.units -= released
+        bound.pool += released
+        if bound.terms.slots:  # what still runs was not released
+            return
+        period = bound.terms.period
+        spent = [(slice_end(limit.now - max(0, age), period), cost) for age, cost in said.history]
         if not uncertain:  # else the stamps may be those of another server
-            latest = slice_end(limit.now + MAX_PERMIT_MS, period)
-            spent += [(min(at, latest), cost) for at, cost in request.stamped]
-        since = limit.now - limit.terms.counts
+            latest = slice_end(limit.now + MAX_PERMIT_MS + bound.terms.running, period)
+            spent += [(min(stamp, latest), cost) for stamp, cost in said.stamped]
+        since = limit.now - bound.terms.counts
         # While uncertain nobody knows what it was told elsewhere; and nothing is granted.
-        most = MAX_AMOUNT if uncertain else released / UNITS * limit.most_in_force
-        limit.ledger.merge(believed(spent, most, since))
+        most = released / UNITS * bound.most_in_force(limit.now)
+        bound.ledger.merge(believed(spent, MAX_AMOUNT if uncertain else most, since))
 
-    def _return_later(self, limit: Limit, units: int) -> None:
-        """What an instance no longer states, and did not release: its spending counts."""
-        at = slice_end(limit.now + limit.terms.counts, limit.terms.period)
-        if limit.returning and limit.returning[-1][0] == at:
-            units += limit.returning.pop()[1]
-        limit.returning.append((at, units))
-        limit.due = min(limit.due, at)
+    def _return_later(self, limit: Limit, at: int, units: int) -> None:
+        """What an instance no longer states, and did not release: its charges there count."""
+        bound = limit.bounds[at]
+        back = slice_end(limit.now + bound.terms.lasting, bound.terms.period)
+        if bound.returning and bound.returning[-1][0] == back:
+            units += bound.returning.pop()[1]
+        bound.returning.append((back, units))
+        limit.due = min(limit.due, back)
 
     def _hear(self, limit: Limit, record: Record, request: Request, uncertain: bool) -> None:
         """What the instance wants from now on."""
         permits.correct(limit, record, request)
-        worth = limit.worth
         idle = request.leaving or record.evicted
-        record.seq, record.given, record.granted = request.seq, Ledger(), 0
-        record.seen, record.interval = limit.now, request.interval
-        record.weight, record.piece = request.weight, request.piece
-        record.spent, record.reserved, record.label = request.spent, request.reserved, request.label
-        record.need = 0 if idle else _in_units(request.need, worth)
-        asks = request.ask > 0 and not idle and request.ask <= limit.in_force
-        if asks and not record.ask:
+        asks = not idle and _asks(limit, request)
+        if asks and not record.asks:
             record.ask_since = limit.now - request.waited
-        record.ask = request.ask if asks else 0.0
         record.gathers = asks and request.gathers
+        record.seq = request.seq
+        record.seen, record.interval = limit.now, request.interval
+        record.weight, record.label = request.weight, request.label
+        for bound, one, said in zip(limit.bounds, record.holdings, request.bounds, strict=True):
+            one.given, one.granted = Ledger(), 0
+            one.spent, one.reserved = said.spent, said.reserved
+            one.need = 0 if idle else _in_units(said.need, bound.worth(limit.now), bound.whole)
+            one.piece = 0.0 if bound.terms.slots else said.piece
+            one.ask = said.ask if asks and not bound.terms.slots else 0.0
 
     # Shares.
 
@@ -334,124 +365,113 @@ class Coordinator:
         if not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
             return False
-        limit.shares_at = limit.now
-        records = limit.records.values()
-        limit.needs = sum(one.need for one in records)
-        fair = level_of([(one.need, one.weight) for one in records], UNITS)
-        if fair.weight and not limit.fair.weight:
-            limit.short_since = limit.now
-        limit.fair = fair
-        places = [permits.waiter(limit, name, one) for name, one in limit.records.items()]
-        limit.queue = heapq.nsmallest(
-            QUEUE_LENGTH,
-            [one for one in places if one is not None],
-            key=lambda one: (one.turn > limit.turns_at, one),
-        )
-        asks = [(permits.wants(limit, one), one.weight) for one in records]
-        limit.level = level_of(asks, UNITS - permits.kept_aside(limit))
-        # Nobody is short: half of what is left is held by those who work, so that they can do more
-        # without asking first; the other half serves newcomers at once.
-        wanted = sum(want for want, _ in asks)
-        left = UNITS - limit.needs
-        limit.spare = left / 2 / wanted if left > 0 and wanted > 0 else 0.0
+        division.divide(limit)
         return True
 
-    def _entitled(self, limit: Limit, record: Record) -> int:
-        """How much an instance may hold as a share."""
-        want = permits.wants(limit, record)
-        if limit.spare > 0:
-            return min(UNITS, want + math.floor(want * limit.spare))
-        share = limit.level.share(want, record.weight)
-        worth = share * limit.worth
-        if record.piece > 0 and share < want and worth < WHOLE_BATCHES * record.piece:
-            batches = math.floor(worth / record.piece + 1e-9)
-            return min(UNITS, math.ceil(batches * record.piece / limit.worth))
-        return share
+    def _pays_at_once(
+        self, limit: Limit, record: Record, request: Request, rights: Sequence[int]
+    ) -> bool:
+        """Whether a share that is about to be granted has room for what an instance asks for, in
+        all bounds in which what it holds has none."""
+        asides = permits.kept_aside(limit)
+        for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+            if not one.ask or not request.bounds[at].lacks:
+                continue
+            units = min(rights[at] - one.units, bound.pool - asides[at])
+            if units <= 0:
+                return False
+            spent = bound.ledger.total(limit.now - bound.terms.counts)
+            if units / bound.pool * (bound.pool * bound.worth(limit.now) - spent) < one.ask:
+                return False
+        return True
 
-    def _pays_at_once(self, limit: Limit, record: Record, right: int) -> bool:
-        """Whether a share that is about to be granted has room for what an instance asks for."""
-        units = min(right - record.units, limit.pool - permits.kept_aside(limit))
-        if units <= 0:
-            return False
-        spent = limit.ledger.total(limit.now - limit.terms.counts)
-        return units / limit.pool * (limit.pool * limit.worth - spent) >= record.ask
-
-    def _grant(self, limit: Limit, record: Record, right: int) -> None:
-        free = limit.pool - permits.kept_aside(limit)
-        units = min(right - record.units, free)
-        if units <= 0:
-            return
-        part = units / limit.pool
-        limit.ledger.total(limit.now - limit.terms.counts)
-        record.given = limit.ledger.split(part)
-        record.granted = units if record.given.entries else 0
-        permits.handed_over(limit, part)
-        limit.pool -= units
-        record.units += units
+    def _grant(self, limit: Limit, record: Record, rights: Sequence[int]) -> None:
+        asides = permits.kept_aside(limit)
+        for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+            right = rights[at]
+            if bound.terms.slots:
+                right = division.with_one_more(bound, one, right)
+            units = min(right - one.units, bound.pool - asides[at])
+            if units <= 0:
+                continue
+            if not bound.terms.slots:
+                part = units / bound.pool
+                bound.ledger.total(limit.now - bound.terms.counts)
+                one.given = bound.ledger.split(part)
+                one.granted = units if one.given.entries else 0
+                permits.handed_over(limit, at, part)
+            bound.pool -= units
+            one.units += units
 
     # The answer.
 
     def _answer(
         self, limit: Limit, request: Request, record: Record, *, again: bool, created: bool
     ) -> Reply:
-        right = self._entitled(limit, record)
+        rights = division.rights_of(limit, record)
         uncertain = certainty.remaining(limit, self.default_span)
         back = -1
+        held = [one.units for one in record.holdings]
         if not uncertain and not again and not request.leaving:
-            if record.ask and not self._pays_at_once(limit, record, right):
+            if record.asks and not self._pays_at_once(limit, record, request, rights.units):
                 back = permits.grant(limit, request.instance, record, request)
-            self._grant(limit, record, right)
-            if right * limit.worth >= request.ask:
+            self._grant(limit, record, rights.units)
+            if all(
+                bound.terms.slots or right * bound.worth(limit.now) >= said.ask
+                for bound, right, said in zip(
+                    limit.bounds, rights.units, request.bounds, strict=True
+                )
+            ):
                 back = -1  # its share will pay for it
-            if record.units == 0 and right > 0:
+            if any(
+                one.units == 0 and right > 0
+                for one, right in zip(record.holdings, rights.units, strict=True)
+            ):
                 back = max(1, record.interval // 4)
         if not request.leaving and not again:
-            late = 2 * max(limit.interval, record.interval)
             record.until = limit.now + limit.terms.lease
-            record.gone = record.until + limit.terms.counts + late
-            limit.due = min(limit.due, record.gone)
-        record.share = limit.fair.share(record.need, record.weight)
+            record.gone = record.until + 2 * max(limit.interval, record.interval)
+            limit.due = min(limit.due, self._due(limit, record))
+        fair = permits.fair_share(limit, record).units
+        for one, units in zip(record.holdings, fair, strict=True):
+            one.share = units
         waiting = permits.line(limit)
         ahead = [one.instance for one in waiting]
         return Reply(
             Kind.ANSWER,
             nonce=limit.nonce if uncertain else "",
             created=created,
-            terms=replace(
-                limit.terms,
-                in_force=limit.in_force,
-                rising=limit.ramp.rate if limit.in_force < limit.terms.capacity else 0.0,
+            terms=limit.told,
+            bounds=tuple(
+                BoundReply(
+                    units=one.units,
+                    given=tuple(one.given.entries),
+                    keep=division.kept(bound, one, right, before, rights.limited, uncertain > 0),
+                    share=one.share,
+                    permit_cost=one.permit.cost,
+                    needs=bound.needs,
+                    free=bound.pool,
+                )
+                for bound, one, right, before in zip(
+                    limit.bounds, record.holdings, rights.units, held, strict=True
+                )
             ),
             certain=not uncertain,
             uncertain=uncertain,
             cause=limit.cause if uncertain else "",
             skew=limit.skew,
             born=record.born,
-            units=record.units,
-            given=tuple(record.given.entries),
-            keep=self._kept(limit, record, right, uncertain),
-            share=record.share,
-            short=right > record.units,
-            permit=record.permit.number,
-            permit_cost=record.permit.cost,
+            short=any(
+                right > one.units for right, one in zip(rights.units, record.holdings, strict=True)
+            ),
+            permit=record.permit,
             back=back,
             waiting=len(limit.queue),
             ahead=ahead.index(request.instance) if request.instance in ahead else 0,
             evicted=record.evicted,
             counted=record.counted,
             instances=len(limit.records),
-            needs=limit.needs,
-            free=limit.pool,
         )
-
-    def _kept(self, limit: Limit, record: Record, right: int, uncertain: int) -> int:
-        """How much of what it holds an instance may keep. Each hand-over carries history, so
-        nothing moves while nobody is short."""
-        if uncertain:
-            return max(right, record.units)
-        if limit.spare > 0 and right > 0 and limit.pool * FREE_SHARE >= UNITS:
-            return max(right, record.units)
-        return right
 
     def _write_ahead(self, limit: Limit) -> None:
         registry = self.registry
@@ -466,57 +486,43 @@ class Coordinator:
 
     # What an operator does.
 
-    def set_terms(
-        self,
-        server: str,
-        clock: int,
-        token: str,
-        *,
-        capacity: float | None = None,
-        factor: float | None = None,
-        period: int | None = None,
-        lease: int | None = None,
-        ramp: float | None = None,
-    ) -> bool:
-        """Changes the terms of the limit, a raised capacity by at most `ramp` a millisecond; what
-        is None stays as it is. False if there is no limit and not all terms are given.
-        ArgumentError, and nothing is changed, if that made too many partitions, or no limit can
-        have it."""
-        for one, value in zip(CHANGE, (capacity, factor, period, lease, ramp), strict=True):
-            if value and not one.fits(value):
-                raise ArgumentError(one.name, value, "be what a limit can have")
-        given = Terms(capacity or 0.0, factor or 1.0, period or 0, lease or 0)
+    def set_terms(self, server: str, clock: int, token: str, change: LimitChange) -> bool:
+        """Changes the terms of the limit; False if there is none, and not all terms are given.
+        ArgumentError, and nothing is changed, if the limit is of other bounds and not all terms are
+        given, or no limit can have them."""
+        change.check()
         known = self.limit.terms if self.limit is not None and not self._is_deleted(clock) else None
-        if known is None and not (capacity and factor and period and lease):
+        if known is None and not change.is_whole:
             return False
-        if capacity or factor:
-            stays = known or given
-            check_partitions(
-                replace(given, capacity=capacity or stays.capacity, factor=factor or stays.factor)
-            )
+        same = known is not None and change.is_of(known)
+        goal = change.applied_to(known)
+        if change.factor or change.capacity:
+            check_partitions(goal)
         now = self._time(None, server, clock)
         assert now is not None
-        limit, _ = self._open(known or given, server, now, token)
+        limit, _ = self._open(known or goal, server, now, token)
         limit.now = max(limit.now, now)
+        limit.resize()
         if not certainty.agrees(limit):  # else its operator could not look at it
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
-        before, old = limit.in_force, limit.terms
-        terms = Terms(
-            capacity or old.capacity,
-            factor or old.factor,
-            period or old.period,
-            lease or old.lease,
-            max(old.version + 1, clock),
-            served=True,
-        )
+        old = limit.terms
+        before = [(one.in_force(limit.now), one.peak, one.peak_until) for one in limit.bounds]
+        terms = replace(goal, version=max(old.version + 1, clock), served=True)
         if not terms.agrees(old) and known is not None:
-            self._start_over(limit, now, token, "an operator changed the lease or the period")
-        limit.terms, limit.deleted = terms, False
-        if capacity and known is not None:
-            limit.peak = max(before, limit.peak if limit.now < limit.peak_until else 0.0)
-            limit.peak_until = limit.now + max(old.span, terms.span)
-        if capacity:
-            limit.ramp = Ramp(before, limit.now, ramp or 0.0) if known is not None else Ramp()
+            what = "the lease or the period" if same else "its dimensions"
+            self._start_over(limit, now, token, f"an operator changed {what}")
+        limit.follow(terms)
+        limit.deleted = False
+        for at, one in enumerate(change.bounds):
+            if one.capacity:
+                bound = limit.bounds[at]
+                bound.ramp = Ramp()
+                if same:
+                    in_force, peak, until = before[at]
+                    bound.peak = max(in_force, peak if limit.now < until else 0.0)
+                    bound.peak_until = limit.now + max(old.span, terms.span)
+                    bound.ramp = Ramp(in_force, limit.now, one.ramp)
+        limit.resize()
         self._store_time(server, now, clock - now)
         return True
 
@@ -529,6 +535,7 @@ class Coordinator:
         assert now is not None
         limit, _ = self._open(self.limit.terms, server, now, token)
         limit.now = max(limit.now, now)
+        limit.resize()
         self._start_over(limit, now, token, "an operator deleted it")
         limit.deleted = True
         limit.terms = replace(limit.terms, version=max(limit.terms.version + 1, clock), served=True)
@@ -558,6 +565,25 @@ class Coordinator:
         certainty.start_over(limit, now, token, cause)
 
 
-def _in_units(cost: float, worth: float) -> int:
-    """A cost as units of the limit, rounded up."""
-    return max(0, min(UNITS, math.ceil(min(cost / worth, UNITS) - 1e-9)))
+def _holds_more(request: Request, record: Record | None) -> bool:
+    """Whether an instance holds more of some bound than is known of it."""
+    known = [one.units for one in record.holdings] if record else [0] * len(request.bounds)
+    # Of other bounds nothing is known.
+    return len(known) != len(request.bounds) or any(
+        said.units > units for said, units in zip(request.bounds, known, strict=True)
+    )
+
+
+def _asks(limit: Limit, request: Request) -> bool:
+    """Whether a request asks for a permit that there can be."""
+    asks = [
+        (said.ask, bound.in_force(limit.now))
+        for bound, said in zip(limit.bounds, request.bounds, strict=True)
+        if not bound.terms.slots
+    ]
+    return any(ask > 0 for ask, _ in asks) and all(0 <= ask <= most for ask, most in asks)
+
+
+def _in_units(cost: float, worth: float, whole: int) -> int:
+    """A cost as units of a bound, rounded up."""
+    return max(0, min(whole, math.ceil(min(cost / worth, whole) - 1e-9)))

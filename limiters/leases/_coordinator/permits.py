@@ -9,8 +9,15 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Sequence
 
-from limiters.leases._coordinator.state import Limit, Permit, Record, Waiter
+from limiters.leases._coordinator.shares import (
+    NeedShape,
+    Share,
+    dominant_share,
+    share_of,
+)
+from limiters.leases._coordinator.state import BoundPermit, Limit, Record, Waiter
 from limiters.leases._format import (
     CREDIT_PERIODS,
     FEW_BATCHES,
@@ -21,45 +28,77 @@ from limiters.leases._format import (
     QUEUE_LENGTH,
     ROUNDED_UP,
     SILENT_MS,
+    SLACK,
     UNITS,
 )
 from limiters.leases._ledger import believed, slice_end
 from limiters.leases._messages import Request
 
 
-def fair_share(limit: Limit, record: Record) -> int:
+def needs_of(limit: Limit, record: Record) -> NeedShape:
+    """What an instance needs of each bound."""
+    return NeedShape(record.needs, record.weight, limit.wholes)
+
+
+def fair_share(limit: Limit, record: Record) -> Share:
     """What an instance may have of the limit, by shares and permits together."""
-    return limit.fair.share(record.need, record.weight)
+    return share_of(needs_of(limit, record), limit.fair)
 
 
-def entitlement(limit: Limit, record: Record) -> float:
-    """What its fair share would be worth if it needed as much as it could get."""
-    level = limit.fair
-    units = record.weight * level.units // level.weight if level.weight else UNITS
-    return max(1, min(UNITS, units)) * limit.worth
+def entitlement(limit: Limit, record: Record) -> int:
+    """How much of its dominant bound its fair share would be if it needed as much as it could get,
+    in parts of UNITS."""
+    return dominant_share(record.needs, record.weight, limit.fair, limit.wholes)
 
 
-def _takes(limit: Limit, record: Record, cost: float) -> float:
+def _takes(limit: Limit, record: Record, costs: Sequence[float]) -> float:
     """The time in which its fair share makes up for a cost."""
-    return cost * limit.terms.period / entitlement(limit, record)
+    fair = entitlement(limit, record)
+    return max(
+        cost * bound.terms.period / (fair * bound.worth(limit.now))
+        if not bound.terms.slots
+        else 0.0
+        for bound, cost in zip(limit.bounds, costs, strict=True)
+    )
 
 
 def lives_on_permits(limit: Limit, record: Record) -> bool:
     """Whether a share is of little use to an instance: less than it needs, and too few batches."""
-    batch = record.ask if record.gathers else record.piece
     fair = fair_share(limit, record)
-    return fair * limit.worth < (FEW_BATCHES if fair < record.need else 1) * batch
+    few = FEW_BATCHES if fair.limited else 1
+    return any(
+        math.floor(part * (bound.ease if fair.limited else 1.0)) * bound.worth(limit.now)
+        < few * (one.ask if record.gathers else one.piece)
+        for bound, one, part in zip(limit.bounds, record.holdings, fair.parts, strict=True)
+    )
 
 
-def wants(limit: Limit, record: Record) -> int:
-    """What it wants as a share, in units."""
-    return 0 if lives_on_permits(limit, record) else record.need
+def eased(limit: Limit, record: Record, share: Share, at: int) -> float:
+    """How much of a bound an instance may hold, before that is rounded down. If it is limited by
+    another bound, it may be more than its mix uses on average, as far as there is more: a few
+    batches, or twice as much, or what it uses while it has more slots than on average."""
+    bound, one, part = limit.bounds[at], record.holdings[at], share.parts[at]
+    if not share.limited or bound.ease == 1 or part <= 0:
+        return part
+    few = 1.0 if bound.terms.slots else FEW_BATCHES * one.piece / bound.worth(limit.now)
+    most = max(SLACK * _stretch(limit, share), few / part)
+    return part * min(bound.ease, most)
+
+
+def _stretch(limit: Limit, share: Share) -> float:
+    """How many times its share of slots an instance has at times, as it takes turns with them."""
+    return max(
+        (math.floor(part) + 1) / part
+        if bound.terms.slots and bound.fair.weight and part > 0
+        else 1.0
+        for bound, part in zip(limit.bounds, share.parts, strict=True)
+    )
 
 
 def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
     """Its place in the queue; None if it does not wait, or has not been heard of for too long."""
     silent = record.seen + 2 * record.interval + SILENT_MS
-    if record.ask <= 0 or silent < limit.now:
+    if not record.asks or silent < limit.now:
         return None
     later = not lives_on_permits(limit, record)
     fair = entitlement(limit, record)
@@ -86,35 +125,51 @@ def on_permits(limit: Limit) -> list[Waiter]:
     return sorted(one for one in limit.queue if not one.later and one.silent >= limit.now)
 
 
+def _credit(limit: Limit) -> int:
+    return CREDIT_PERIODS * limit.longest_window
+
+
 def keep_pace(limit: Limit, elapsed: int) -> None:
     """The clock of turns goes slower while one who lives on permits is too late."""
     turns = [one.turn for one in limit.queue if not one.later and one.silent >= limit.now]
-    too_late = limit.turns_at - CREDIT_PERIODS * limit.terms.period - min(turns, default=math.inf)
+    too_late = limit.turns_at - _credit(limit) - min(turns, default=math.inf)
     limit.behind += max(0.0, min(too_late, elapsed * (1 - LEAST_PACE)))
 
 
-def kept_aside(limit: Limit) -> int:
-    """How much of the pool is kept for permits: of the batches that are due of those who live on
+def kept_aside(limit: Limit) -> list[int]:
+    """How much of each pool is kept for permits: of the batches that are due of those who live on
     them, in order, as many as their fair shares are worth; at least the first one. So they do not
     starve those that hold shares. Between their turns the others may have it all. If the first is
     late, batches do not fit together: those whose turn comes within the same time count, too."""
     waiting = on_permits(limit)
     if not waiting or waiting[0].turn > limit.turns_at:
-        return 0
+        return [0] * len(limit.bounds)
     soon = 2 * limit.turns_at - waiting[0].turn
     due = [one for one in waiting if one.turn <= soon]
-    whole = limit.in_force
-    fair = 0.0
+    wholes = [0.0 if one.terms.slots else one.in_force(limit.now) for one in limit.bounds]
+    worths = [one.worth(limit.now) for one in limit.bounds]
+    fairs, asides = [0.0] * len(wholes), [0.0] * len(wholes)
     for one in due:
-        fair = min(whole, fair + one.fair)
-    aside = 0.0
+        for at, whole in enumerate(wholes):
+            fairs[at] = min(whole, fairs[at] + one.fair * worths[at])
     for one in due:
-        ask = max(one.ask, FLOAT_ERROR * whole)
-        late = max(0.0, limit.turns_at - one.turn) * one.fair / (ask * limit.terms.period)
-        batches = 1 + math.floor(min(late, one.fair / ask))
-        fits = math.floor(min((fair - aside) / ask + ROUNDED_UP, (whole - aside) / ask))
-        aside += ask * min(batches, max(fits, 0 if aside else 1))
-    return math.ceil(min(aside / limit.worth, UNITS))
+        batches, fits, first = math.inf, math.inf, not any(asides)
+        late_for = max(0.0, limit.turns_at - one.turn)
+        for at, whole in enumerate(wholes):
+            if not one.ask[at]:
+                continue
+            ask, fair = max(one.ask[at], FLOAT_ERROR * whole), one.fair * worths[at]
+            late = late_for * fair / (ask * limit.bounds[at].terms.period)
+            batches = min(batches, late, fair / ask)
+            room = min((fairs[at] - asides[at]) / ask + ROUNDED_UP, (whole - asides[at]) / ask)
+            fits = min(fits, room)
+        number = min(1 + math.floor(batches), max(math.floor(fits), 1 if first else 0))
+        for at, whole in enumerate(wholes):
+            if one.ask[at]:
+                asides[at] += max(one.ask[at], FLOAT_ERROR * whole) * number
+    return [
+        math.ceil(min(aside / worth, UNITS)) for aside, worth in zip(asides, worths, strict=True)
+    ]
 
 
 def follow_fair_share(limit: Limit, record: Record) -> None:
@@ -122,88 +177,108 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
     new instance, where capacity is short, saves for its first batch: otherwise it would pay to come
     back under a new name for each one."""
     fair = entitlement(limit, record)
-    if not record.fair:
-        if not record.ask:
+    fairs = [0.0 if one.terms.slots else fair * one.worth(limit.now) for one in limit.bounds]
+    if not any(one.fair for one in record.holdings):
+        if not record.asks:
             return
-        if limit.fair.weight:
+        if limit.is_short:
             record.turn = max(record.turn, limit.turns_at + _takes(limit, record, record.ask))
     elif record.turn > limit.turns_at:
-        record.turn = limit.turns_at + (record.turn - limit.turns_at) * (record.fair / fair)
-    record.turn, record.fair = min(record.turn, LATEST), fair
+        ratio = max(
+            one.fair / fair if fair else 0.0
+            for one, fair in zip(record.holdings, fairs, strict=True)
+        )
+        record.turn = limit.turns_at + (record.turn - limit.turns_at) * ratio
+    record.turn = min(record.turn, LATEST)
+    for one, worth in zip(record.holdings, fairs, strict=True):
+        one.fair = worth
 
 
 def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:
     """What an instance spent on its share delays its next permit, too: both together are what it
     may have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
     """
-    if not limit.fair.weight:
+    if not limit.is_short:
         record.turn = max(record.turn, limit.turns_at)
         return
     if limit.now - elapsed < limit.short_since:
         # There was enough until now: an instance that has spent begins to save for its next batch,
         # so that those that have not spent go first.
-        if request.spent > 0:
-            takes = _takes(limit, record, max(record.ask, record.piece))
+        if any(one.spent > 0 for one in request.bounds):
+            takes = _takes(limit, record, [max(one.ask, one.piece) for one in record.holdings])
             record.turn = min(max(record.turn, limit.turns_at + takes), LATEST)
         return
-    if not record.ask:
-        record.turn = max(record.turn, limit.turns_at - CREDIT_PERIODS * limit.terms.period)
-    by_share = max(0.0, request.spent - request.by_permit)
-    record.turn += elapsed * min(1.0, by_share / entitlement(limit, record))
+    if not record.asks:
+        record.turn = max(record.turn, limit.turns_at - _credit(limit))
+    fair = entitlement(limit, record)
+    record.turn += elapsed * max(
+        0.0
+        if bound.terms.slots
+        else min(1.0, max(0.0, one.spent - one.by_permit) / (fair * bound.worth(limit.now)))
+        for bound, one in zip(limit.bounds, request.bounds, strict=True)
+    )
 
 
 def correct(limit: Limit, record: Record, request: Request) -> None:
-    """The last permit is over; if the request reports how it was used, its entry is corrected:
+    """The last permit is over; if the request reports how it was used, its entries are corrected:
     for the fraction that has stayed in the pool."""
-    permit, record.permit = record.permit, Permit()
-    if not permit.number or request.permit != permit.number:
-        return
-    stayed = limit.stayed / permit.stayed if limit.wave == permit.wave else 0.0
-    limit.ledger.subtract(permit.at, permit.cost * stayed)
-    used = [
-        (
-            permit.at
-            if age < 0
-            else min(permit.at, slice_end(limit.now - age, limit.terms.period)),
-            cost,
-        )
-        for age, cost in request.permit_spent
-    ]
-    since = limit.now - limit.terms.counts
-    limit.ledger.merge(believed(used, permit.cost, since), stayed)
+    number, record.permit = record.permit, 0
+    reported = number and request.permit == number
+    for bound, one, said in zip(limit.bounds, record.holdings, request.bounds, strict=True):
+        permit, one.permit = one.permit, BoundPermit()
+        if not reported or not permit.cost:
+            continue
+        stayed = bound.stayed / permit.stayed if bound.wave == permit.wave else 0.0
+        bound.ledger.subtract(permit.at, permit.cost * stayed)
+        period = bound.terms.period
+        used = [
+            (permit.at if age < 0 else min(permit.at, slice_end(limit.now - age, period)), cost)
+            for age, cost in said.permit_spent
+        ]
+        since = limit.now - bound.terms.counts
+        bound.ledger.merge(believed(used, permit.cost, since), stayed)
 
 
-def handed_over(limit: Limit, part: float) -> None:
-    """`part` of the pool was granted: entries of permits are no longer in it as a whole."""
-    limit.stayed *= 1 - part
-    if limit.stayed < MIN_STAYED:
-        limit.stayed, limit.wave = 1.0, limit.wave + 1
+def handed_over(limit: Limit, at: int, part: float) -> None:
+    """`part` of a pool was granted: entries of permits are no longer in it as a whole."""
+    bound = limit.bounds[at]
+    bound.stayed *= 1 - part
+    if bound.stayed < MIN_STAYED:
+        bound.stayed, bound.wave = 1.0, bound.wave + 1
 
 
 def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
-    """A permit, if it is this one's turn and there is room. When to ask again; -1 for never."""
-    terms, clock = limit.terms, limit.turns_at
+    """A permit, if it is this one's turn and there is room in all bounds: for all of them, or for
+    none. When to ask again; -1 for never."""
+    clock = limit.turns_at
     due = line(limit)
     names = [one.instance for one in due]
     if name not in names:
         if record.turn <= clock:  # others have waited longer: the next sync is soon enough
             return -1
         return min(4 * record.interval, math.ceil(record.turn - clock) + 1)
-    room = limit.pool * limit.worth - limit.ledger.total(limit.now - terms.counts)
-    for one in due[: names.index(name)]:
-        room -= one.ask
-    if room < record.ask - FLOAT_ERROR * limit.in_force:
-        return _room_at(limit, record.ask - room, record.interval)
+    first = due[: names.index(name)]
+    lacking = [
+        _room_at(limit, at, missing, record.interval)
+        for at in range(len(limit.bounds))
+        if record.holdings[at].ask and (missing := _missing(limit, at, record, first)) > 0
+    ]
+    if lacking:
+        return max(lacking)
     turn = clock
-    if limit.fair.weight:
+    if limit.is_short:
         takes = _takes(limit, record, record.ask)
-        oldest = clock - max(takes, CREDIT_PERIODS * terms.period)
+        oldest = clock - max(takes, _credit(limit))
         turn = min(max(oldest, record.turn), clock) + takes
     record.turn = turn
-    at = slice_end(limit.now + request.valid, terms.period)
-    limit.ledger.add(at, record.ask)
     limit.next_id += 1
-    record.permit = Permit(limit.next_id, at, record.ask, limit.stayed, limit.wave)
+    record.permit = limit.next_id
+    for bound, one in zip(limit.bounds, record.holdings, strict=True):
+        if one.ask:
+            latest = limit.now + request.valid + bound.terms.running
+            at = slice_end(latest, bound.terms.period)
+            bound.ledger.add(at, one.ask)
+            one.permit = BoundPermit(at, one.ask, bound.stayed, bound.wave)
     # It keeps its place until its next request says what it asks for now: otherwise others would be
     # granted in between what it needs for its next operation.
     record.ask_since = limit.now
@@ -211,10 +286,23 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     return -1
 
 
-def _room_at(limit: Limit, missing: float, interval: int) -> int:
+def _missing(limit: Limit, at: int, record: Record, first: Sequence[Waiter]) -> float:
+    """How much room the pool of a bound lacks for what an instance asks for, behind `first`; 0 if
+    it lacks nothing that matters."""
+    bound, ask = limit.bounds[at], record.holdings[at].ask
+    room = bound.pool * bound.worth(limit.now)
+    room -= bound.ledger.total(limit.now - bound.terms.counts)
+    for one in first:
+        room -= one.ask[at]
+    enough = room >= ask - FLOAT_ERROR * bound.in_force(limit.now)
+    return 0.0 if enough else ask - room
+
+
+def _room_at(limit: Limit, at: int, missing: float, interval: int) -> int:
     """How soon there is room for `missing` more, as far as entries that expire make it."""
-    for at, cost in limit.ledger.entries:
+    bound = limit.bounds[at]
+    for stamp, cost in bound.ledger.entries:
         missing -= cost
-        if missing <= FLOAT_ERROR * limit.in_force:
-            return max(1, min(4 * interval, at + limit.terms.counts - limit.now))
+        if missing <= FLOAT_ERROR * bound.in_force(limit.now):
+            return max(1, min(4 * interval, stamp + bound.terms.counts - limit.now))
     return interval

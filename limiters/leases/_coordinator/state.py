@@ -1,13 +1,15 @@
-"""What the coordinator stores: of the limit, of each instance, and of the server. Plain values."""
+"""What the coordinator stores: of the limit and each of its bounds, of each instance and what it
+holds, and of the server. Plain values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 from limiters.leases._coordinator.shares import Level
 from limiters.leases._format import MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Terms
+from limiters.leases._messages import BoundTerms, Terms
 
 
 @dataclass(slots=True)
@@ -27,10 +29,10 @@ class Ramp:
 
 
 @dataclass(slots=True)
-class Permit:
-    """The last permit of an instance, until its next request reports how it was used."""
+class BoundPermit:
+    """What the last permit of an instance costs in one bound, until its next request reports how it
+    was used."""
 
-    number: int = 0
     at: int = 0
     """The stamp of its entry in the pool's ledger."""
     cost: float = 0.0
@@ -39,45 +41,85 @@ class Permit:
 
 
 @dataclass(slots=True)
-class Record:
-    """What is stored of one instance. Amounts are in units, times those of the coordinator."""
+class Holding:
+    """What one instance holds of one bound, in units, and what it wants of it."""
 
-    seq: int = 0
-    born: int = 0
     units: int = 0
-    until: int = 0
-    """When its lease ends."""
-    gone: int = 0
-    """When it is given up."""
-    seen: int = 0
-    interval: int = 0
     need: int = 0
-    weight: int = WEIGHT_SCALE
-    piece: float = 0.0
     ask: float = 0.0
-    ask_since: int = 0
-    gathers: bool = False
-    turn: float = 0.0
-    """When its next permit is due, by the clock of turns."""
-    fair: float = 0.0
-    """What its fair share was worth when its turn was last computed; 0 as long as it is new."""
-    permit: Permit = field(default_factory=Permit)
+    piece: float = 0.0
+    """What a batch costs; 0 of slots."""
+    permit: BoundPermit = field(default_factory=BoundPermit)
     spent: float = 0.0
     reserved: float = 0.0
-    evicted: bool = False
-    counted: bool = False
-    """Whether the totals of its last request were counted."""
     share: int = 0
-    label: str = ""
+    fair: float = 0.0
+    """What its dominant share was worth here when its turn was last computed; 0 as long as it is
+    new, and of slots."""
+    granted: int = 0
+    """How much its last grant was; 0 if nothing came along."""
     given: Ledger = field(default_factory=Ledger)
     """What came along with its last grant. A store may lose it."""
-    granted: int = 0
-    """How much that grant was; 0 if nothing came along."""
 
     @property
     def given_is_lost(self) -> bool:
         """Whether something came along with the last grant, and it is not known what."""
         return self.granted > 0 and not self.given.entries
+
+
+@dataclass(slots=True)
+class Record:
+    """What is stored of one instance. Times are those of the coordinator."""
+
+    holdings: list[Holding]
+    """Of each bound of the limit."""
+    seq: int = 0
+    born: int = 0
+    arrival: int = 0
+    """The number of its arrival: by this it takes turns with slots that are left over."""
+    until: int = 0
+    """When its lease ends."""
+    gone: int = 0
+    """When it holds its lease no more, even if its last answer was late. What it held of a bound
+    returns when its charges there count no more."""
+    seen: int = 0
+    interval: int = 0
+    weight: int = WEIGHT_SCALE
+    ask_since: int = 0
+    gathers: bool = False
+    turn: float = 0.0
+    """When its next permit is due, by the clock of turns."""
+    permit: int = 0
+    """The number of its last permit, until its next request reports how it was used."""
+    evicted: bool = False
+    counted: bool = False
+    """Whether the totals of its last request were counted."""
+    label: str = ""
+
+    @property
+    def needs(self) -> list[int]:
+        """Of each bound, in units."""
+        return [one.need for one in self.holdings]
+
+    @property
+    def ask(self) -> list[float]:
+        """The cost for which it waits for a permit, of each bound; zeros if it does not."""
+        return [one.ask for one in self.holdings]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for a permit."""
+        return any(one.ask for one in self.holdings)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds something of any bound."""
+        return any(one.units for one in self.holdings)
+
+    @property
+    def given_is_lost(self) -> bool:
+        """Whether something came along with the last grant, and it is not known what."""
+        return any(one.given_is_lost for one in self.holdings)
 
 
 @dataclass(slots=True, order=True)
@@ -89,11 +131,74 @@ class Waiter:
     turn: float
     since: int
     instance: str
-    ask: float = field(compare=False)
+    ask: list[float] = field(compare=False)
+    """Of each bound."""
     silent: int = field(compare=False)
     """When it loses its place, unless it asks again."""
-    fair: float = field(compare=False)
-    """What its fair share is worth."""
+    fair: int = field(compare=False)
+    """Its dominant share, in parts of UNITS."""
+
+
+@dataclass(slots=True)
+class Bound:
+    """One bound of the limit: a window of a rate, or how many calls may be in flight."""
+
+    terms: BoundTerms
+    ramp: Ramp = field(default_factory=Ramp)
+    peak: float = 0.0
+    """The most that an instance may have been told was in force, before an operator changed it."""
+    peak_until: int = NEVER
+    """Up to then it may have spent on that, and that counts."""
+    whole: int = UNITS
+    """How many units there are: those of slots change with their number."""
+    pool: int = UNITS
+    """What nobody holds. Negative while instances hold more slots than there are now."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Spending on what the pool holds, permits included. Nothing of slots."""
+    returning: list[tuple[int, int]] = field(default_factory=list)
+    """(when, how much) comes back to the pool without its spending being known."""
+    stayed: float = 1.0
+    """The share of the pool of this wave that was not handed over since."""
+    wave: int = 0
+    fair: Level = field(default_factory=Level)
+    """The level if nothing were kept aside for permits."""
+    level: Level = field(default_factory=Level)
+    needs: int = 0
+    spare: float = 0.0
+    """How much more than it needs an instance may hold, as a share of that, as nobody is short."""
+    ease: float = 1.0
+    """How many times what their mixes use instances may hold, as another bound is short."""
+    lot: int = 0
+    """Of slots: up to which lot instances have one slot more."""
+    lacking: int = 0
+    """Of slots: how many of them instances have a right to that others hold."""
+
+    def in_force(self, now: int) -> float:
+        """The capacity in force; of slots, a whole number."""
+        capacity = self.ramp.in_force(self.terms.capacity, now)
+        return float(max(1, math.floor(capacity))) if self.terms.slots else capacity
+
+    def most_in_force(self, now: int) -> float:
+        """The most that any spending that counts may have been based on."""
+        return max(self.in_force(now), self.peak if now < self.peak_until else 0.0)
+
+    def worth(self, now: int) -> float:
+        """What one unit is worth."""
+        return 1.0 if self.terms.slots else self.in_force(now) / UNITS
+
+    def resize(self, now: int) -> None:
+        """Follows the number of slots in force. What instances hold beyond that, they release."""
+        whole = math.floor(self.in_force(now)) if self.terms.slots else UNITS
+        self.pool += whole - self.whole
+        self.whole = whole
+
+    def start_over(self, now: int) -> None:
+        """Forgets who holds what."""
+        self.resize(now)
+        self.pool, self.ledger, self.returning = self.whole, Ledger(), []
+        self.stayed, self.wave = 1.0, self.wave + 1
+        self.fair = self.level = Level()
+        self.needs, self.spare, self.ease, self.lot, self.lacking = 0, 0.0, 1.0, 0, 0
 
 
 @dataclass(slots=True)
@@ -105,6 +210,7 @@ class Limit:
     terms: Terms
     now: int
     """The coordinator's time: as much of the server's clock as was confirmed."""
+    bounds: list[Bound] = field(default_factory=list)
     skew: int = 0
     """How far the server's clock is ahead of it."""
     since: int = NEVER
@@ -120,47 +226,63 @@ class Limit:
     """The longest sync interval known."""
     doubted: bool = False
     deleted: bool = False
-    ramp: Ramp = field(default_factory=Ramp)
-    peak: float = 0.0
-    """The most that an instance may have been told was in force, before an operator changed it."""
-    peak_until: int = NEVER
-    """Up to then it may have spent on that, and that counts."""
-    pool: int = UNITS
-    ledger: Ledger = field(default_factory=Ledger)
-    """Spending on what the pool holds, permits included."""
-    returning: list[tuple[int, int]] = field(default_factory=list)
-    """(when, how much) comes back to the pool without its spending being known."""
-    stayed: float = 1.0
-    """The share of the pool of this wave that was not handed over since."""
-    wave: int = 0
     next_id: int = 0
+    arrivals: int = 0
+    """How many instances have arrived."""
     kept_until: int = NEVER
-    """No instance is given up before, whatever its record says."""
+    """No lease has ended before, whatever its record says."""
     due: int = NEVER
-    """When the next one may have to be given up, or something comes back."""
+    """When something may come back to a pool next."""
     shares_at: int = NEVER
-    fair: Level = field(default_factory=Level)
-    """The level if nothing were kept aside for permits."""
-    level: Level = field(default_factory=Level)
     short_since: int = NEVER
     """Since when there has not been enough for everybody."""
-    spare: float = 0.0
-    """How much more than it wants an instance may hold, as a share of that, as nobody is short."""
-    needs: int = 0
     behind: float = 0.0
     """How far the clock of turns is behind `now`."""
+    epoch: int = 0
+    """By which slots that are left over go around."""
     queue: list[Waiter] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
 
-    @property
-    def in_force(self) -> float:
-        """The capacity in force."""
-        return self.ramp.in_force(self.terms.capacity, self.now)
+    def follow(self, terms: Terms) -> None:
+        """Has other terms. If these are of other bounds, all of them start over."""
+        if self.has_bounds_of(terms):
+            for bound, one in zip(self.bounds, terms.bounds, strict=True):
+                bound.terms = one
+        else:
+            self.bounds = [Bound(one) for one in terms.bounds]
+            for bound in self.bounds:
+                bound.start_over(self.now)
+        self.terms = terms
+
+    def has_bounds_of(self, terms: Terms) -> bool:
+        """Whether these are terms of the same bounds."""
+        kinds = [one.terms.slots for one in self.bounds]
+        return self.terms.layout == terms.layout and kinds == [one.slots for one in terms.bounds]
+
+    def resize(self) -> None:
+        """Follows the number of slots in force."""
+        for bound in self.bounds:
+            bound.resize(self.now)
 
     @property
-    def most_in_force(self) -> float:
-        """The most that any spending that counts may have been based on."""
-        return max(self.in_force, self.peak if self.now < self.peak_until else 0.0)
+    def wholes(self) -> list[int]:
+        """The units of each bound."""
+        return [one.whole for one in self.bounds]
+
+    @property
+    def fair(self) -> list[Level]:
+        """The levels if nothing were kept aside for permits."""
+        return [one.fair for one in self.bounds]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether some bound is less than what all need."""
+        return any(one.fair.weight for one in self.bounds)
+
+    @property
+    def longest_window(self) -> int:
+        """The longest period of a rate."""
+        return max((one.terms.period for one in self.bounds if not one.terms.slots), default=0)
 
     @property
     def turns_at(self) -> float:
@@ -170,9 +292,14 @@ class Limit:
         return self.now - self.behind
 
     @property
-    def worth(self) -> float:
-        """What one unit is worth."""
-        return self.in_force / UNITS
+    def told(self) -> Terms:
+        """The terms as replies have them: with what is in force."""
+        return replace(self.terms, bounds=tuple(map(self._told, self.bounds)))
+
+    def _told(self, bound: Bound) -> BoundTerms:
+        in_force = bound.in_force(self.now)
+        rising = bound.ramp.rate if in_force < bound.terms.capacity else 0.0
+        return replace(bound.terms, in_force=in_force, rising=rising)
 
 
 @dataclass(slots=True)

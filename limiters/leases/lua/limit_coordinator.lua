@@ -1,30 +1,30 @@
 -- Serves the requests of one limit: _coordinator/coordinator.py in Lua, which has the reasons.
 
+local records, people = state.records, state.people
 local unreadable -- whether what is stored of the limit cannot be read
 local swallowed -- whether the server's clock is ahead of the time that is believed
 
--- Reads what is stored. What keeps the script from doing anything: an error reply; and the number
+-- Reads what is stored of the limit called `name`, and of one instance. What keeps the script from doing anything: an error reply; and the number
 -- of the format of what is stored, if it is another one.
-local function load(name, instance, server, version)
+function coordinator.load(name, instance, server, version)
   local major, minor = string.match(version, '^(%d+)%.(%d+)')
   if tonumber(major) * 100 + tonumber(minor) < 602 then
     return redis.error_reply('UNSUPPORTED ' .. version)
   end
-  limit_name = name
   local failure = occupied()
   if failure then
     return failure
   end
   local format
-  limit, unreadable, format = load_limit(instance)
+  limit, unreadable, format = state.load_limit(name, instance)
   if format then
     return redis.error_reply(string.format('FORMAT %.17g', format)), format
   end
-  load_registry()
+  state.load_registry()
 end
 
 -- Whether a text can be a nonce: each request repeats that.
-local function is_token(text)
+function coordinator.is_token(text)
   return text and #text > 0 and #text <= MAX_TEXT
 end
 
@@ -38,24 +38,24 @@ local function stored_time(server)
   if is_mine(server) then
     return limit.now, limit.skew
   end
-  if registry and registry.server == server and registry.now ~= NEVER then
-    return registry.now, registry.skew
+  if process and process.server == server and process.now ~= NEVER then
+    return process.now, process.skew
   end
   return nil
 end
 
-local function store_time(server, now, skew)
+function coordinator.store_time(server, now, skew)
   if is_mine(server) then
     limit.now, limit.skew = now, skew
   end
-  if registry and registry.server == server then
-    registry.now, registry.skew = now, skew
+  if process and process.server == server then
+    process.now, process.skew = now, skew
   end
 end
 
 -- The coordinator's time, by a clock that may step; nil if the request has to be sent again, since
 -- nobody has confirmed so much time.
-local function confirmed_time(request, server, clock)
+function coordinator.confirmed_time(request, server, clock)
   swallowed = false
   local past, skew = stored_time(server)
   if not past then
@@ -63,7 +63,7 @@ local function confirmed_time(request, server, clock)
   end
   local says = max(past, clock - skew)
   local now
-  if is_mine(server) and nothing_is_out(past) then
+  if is_mine(server) and certainty.nothing_is_out(past) then
     now = says
   elseif request and request.confirmed >= 0 and request.server == server then
     if says > request.confirmed and request.tries < MAX_TRIES then
@@ -85,86 +85,136 @@ local function vouched_for(terms, server, now)
   if not REGISTRY then
     return false
   end
-  if not registry or registry.server ~= server then
-    registry = new_registry(server, now)
+  if not process or process.server ~= server then
+    process = registry.new(server, now)
   end
-  local settled = registry.since + max(span_of(terms), DEFAULT_SPAN)
-  return settled <= now and registry.names_until <= now and has_room(registry)
+  local settled = process.since + max(state.span_of(terms), DEFAULT_SPAN)
+  return settled <= now and process.names_until <= now and registry.has_room(process)
 end
 
 -- Opens the limit; whether it is new. It is uncertain if nothing vouches for what is stored.
-local function open(terms, server, now, token)
+function coordinator.open(terms, server, now, token)
   local vouched = vouched_for(terms, server, now)
   if limit and limit.deleted and limit.server == server and now >= limit.not_before then
     limit = nil
   end
   if limit then
     if limit.server ~= server then
-      doubt(server, now, token, 'the server is another one')
+      certainty.doubt(server, now, token, 'the server is another one')
     end
     return false
   end
-  new_limit(terms, server, now, token)
-  if registry and registry.server == server then
-    limit.proven = registry.names_span -- whatever was lost of it, or cannot be read
+  certainty.new_limit(terms, server, now, token)
+  if process and process.server == server then
+    limit.proven = process.names_span -- whatever was lost of it, or cannot be read
   end
   if unreadable then
-    doubt(server, now, token, UNREADABLE)
+    certainty.doubt(server, now, token, certainty.UNREADABLE)
   elseif not vouched then
-    doubt(server, now, token, 'the limit is new to this server')
+    certainty.doubt(server, now, token, 'the limit is new to this server')
   end
   return true
 end
 
+-- Whether what is stored cannot be read.
+function coordinator.is_unreadable()
+  return unreadable
+end
+
 -- Who holds what.
 
--- Gives up instances that were silent for too long; takes back what was missing.
-local function collect(token)
-  local now = limit.now
-  if now < limit.due then
-    return
-  end
-  local all, gone, kept = listed(), {}, {}
-  local held, count, freed, due = 0, 0, 0, nil
-  for i = 1, #all, 2 do
-    local name = all[i]
-    if byte(name) == RECORD_BYTE and not records.removed[name] then
-      local one = read_record(unsealed(name, all[i + 1]))
-      if not one then
-        held = nil
-        break
-      end
-      local units, at = one.units, max(one.gone, limit.kept_until)
-      held, count = held + units, count + 1
-      if at <= now then
-        gone[#gone + 1], freed = name, freed + units
-      else
-        due = min(due or at, at)
-      end
-    elseif not TEXTS[name] then
-      records.removed[name] = true
+-- What comes back of what silent instances hold of each bound: from when, and which is all of it.
+-- Returns when more does, if any does; whether nothing is left of the instance; and whether it holds
+-- less than it did.
+local function give_up(record, freed)
+  local changed = false
+  for b, bound in ipairs(limit.bounds) do
+    local one = record.bounds[b]
+    if one.units ~= 0 and certainty.returns_at(record.gone, bound) <= limit.now then
+      freed[b], one.units, changed = freed[b] + one.units, 0, true
     end
   end
-  if not amounts_agree(held, count) then
-    doubt(limit.server, now, token, DISAGREES)
-    return
-  end
-  for i = 1, #limit.returning, 2 do
-    local at, units = limit.returning[i], limit.returning[i + 1]
-    if at <= now then
+  local due, gone = certainty.due_and_gone(record)
+  return due, gone <= limit.now, changed
+end
+
+-- What was missing and comes back by now, of one bound; the others stay. When the first of these does.
+local function take_back(bound)
+  local freed, kept, due = 0, {}, nil
+  for i = 1, #bound.back, 2 do
+    local at, units = bound.back[i], bound.back[i + 1]
+    if at <= limit.now then
       freed = freed + units
     else
       kept[#kept + 1], kept[#kept + 2] = at, units
       due = min(due or at, at)
     end
   end
-  limit.pool, limit.returning = limit.pool + freed, kept
-  limit.due = due or now + span_of(limit)
-  limit.instances = limit.instances - #gone
-  for _, name in ipairs(gone) do
-    records.removed[name] = true
+  bound.back = kept
+  return freed, due
+end
+
+-- All records, as they are stored; nil if one cannot be read, or they do not sum to the limit. What is
+-- none is removed.
+local function all_records(all)
+  local read, held = {}, certainty.zeros()
+  for i = 1, #all, 2 do
+    local name = all[i]
+    if byte(name) == state.RECORD_BYTE and not records.removed[name] then
+      local record = read_record(unsealed(name, all[i + 1]), #limit.bounds)
+      if not record then
+        return nil
+      end
+      record.place = i
+      read[#read + 1] = record
+      for b, one in ipairs(record.bounds) do
+        held[b] = held[b] + one.units
+      end
+    elseif not state.TEXTS[name] then
+      records.removed[name] = true
+    end
   end
-  if #gone > 0 then
+  return certainty.amounts_agree(held, #read) and read or nil
+end
+
+-- Gives up what silent instances hold; takes back what was missing.
+local function collect(token)
+  if limit.now < limit.due then
+    return
+  end
+  local all = state.listed()
+  local read = all_records(all)
+  if not read then
+    certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
+    return
+  end
+  local due, freed, gone = nil, certainty.zeros(), false
+  for b, bound in ipairs(limit.bounds) do
+    local units, at = take_back(bound)
+    freed[b], due = units, at and min(due or at, at) or due
+  end
+  for _, record in ipairs(read) do
+    local name = all[record.place]
+    local at, is_over, changed = give_up(record, freed)
+    if is_over then
+      records.removed[name], gone = true, true
+      limit.instances = limit.instances - 1
+    else
+      due = min(due or at, at)
+      if changed then
+        local text = sealed(name, write_record(record))
+        all[record.place + 1], records.changed[name] = text, text
+        if name == records.own then
+          records.own_text = text
+        end
+      end
+    end
+  end
+  for b, bound in ipairs(limit.bounds) do
+    bound.pool = bound.pool + freed[b]
+  end
+  limit.due = due or limit.now + state.span_of(limit)
+  if gone then
     local queue = {}
     for _, one in ipairs(limit.queue) do
       if not records.removed[RECORD_PREFIX .. one.name] then
@@ -180,129 +230,178 @@ end
 local function notice_gap(token)
   if limit.now - limit.last > 2 * limit.interval or swallowed then
     collect(token)
-    limit.kept_until = max(limit.kept_until, limit.now + span_of(limit))
+    limit.kept_until = max(limit.kept_until, limit.now + limit.lease)
   end
 end
 
 -- The record of the calling instance, if it has one.
 local function own_record(token)
-  local record, broken = load_own_record()
+  local record, broken = state.load_own_record()
   if broken then
-    doubt(limit.server, limit.now, token, DISAGREES)
+    certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
   elseif record then
-    record.was_granted = record.granted > 0
+    record.was_granted = false
+    for _, one in ipairs(record.bounds) do
+      record.was_granted = record.was_granted or one.granted > 0
+    end
   end
   return record
 end
 
-local function claim(record, units)
-  units = max(0, min(units, limit.pool))
-  record.units = record.units + units
-  limit.pool = limit.pool - units
+local function claim(record, request)
+  for b, bound in ipairs(limit.bounds) do
+    local one = record.bounds[b]
+    local units = max(0, min(request.bounds[b].units - one.units, bound.pool))
+    one.units = one.units + units
+    bound.pool = bound.pool - units
+  end
 end
 
-local function release(record, request, uncertain)
-  local released = min(request.released, record.units)
+local function release(bound, one, said, uncertain)
+  local released = min(said.released, one.units)
   if released == 0 then
     return
   end
-  record.units = record.units - released
-  limit.pool = limit.pool + released
+  one.units = one.units - released
+  bound.pool = bound.pool + released
+  if bound.slots then -- what still runs was not released
+    return
+  end
   local now, spent = limit.now, {}
-  for i = 1, #request.history, 2 do
-    spent[i] = slice_end(now - max(0, request.history[i]), limit.period)
-    spent[i + 1] = request.history[i + 1]
+  for i = 1, #said.history, 2 do
+    spent[i] = ledger.slice_end(now - max(0, said.history[i]), bound.period)
+    spent[i + 1] = said.history[i + 1]
   end
   if not uncertain then -- else the stamps may be those of another server
-    local latest = slice_end(now + MAX_PERMIT_MS, limit.period)
-    for i = 1, #request.stamped, 2 do
-      spent[#spent + 1] = min(request.stamped[i], latest)
-      spent[#spent + 1] = request.stamped[i + 1]
+    local latest = ledger.slice_end(now + MAX_PERMIT_MS + state.running_of(bound), bound.period)
+    for i = 1, #said.stamped, 2 do
+      spent[#spent + 1] = min(said.stamped[i], latest)
+      spent[#spent + 1] = said.stamped[i + 1]
     end
   end
   -- While uncertain nobody knows what it was told elsewhere; and nothing is granted.
-  local most = uncertain and MAX_AMOUNT or released / UNITS * most_in_force()
-  ledger_merge(ledger_of(), believed(spent, most, now - counts_of(limit)))
+  local most = uncertain and MAX_AMOUNT or released / UNITS * state.most_in_force(bound)
+  local since = now - state.counts_of(bound)
+  ledger.merge(state.ledger_of(bound), ledger.believed(spent, most, since))
 end
 
--- What an instance no longer states, and did not release: its spending counts.
-local function return_later(units)
-  local at = slice_end(limit.now + counts_of(limit), limit.period)
-  local returning = limit.returning
-  if returning[#returning - 1] == at then
-    returning[#returning] = returning[#returning] + units
+-- What an instance no longer states, and did not release: its charges there count.
+local function return_later(bound, units)
+  local at = ledger.slice_end(limit.now + bound.lasting, bound.period)
+  local back = bound.back
+  if back[#back - 1] == at then
+    back[#back] = back[#back] + units
   else
-    returning[#returning + 1], returning[#returning + 2] = at, units
+    back[#back + 1], back[#back + 2] = at, units
   end
   limit.due = min(limit.due, at)
+end
+
+-- What an instance that is new holds of a bound.
+local function nothing_held()
+  return {
+    units = 0, need = 0, ask = 0, piece = 0, permit_at = 0, permit_cost = 0, permit_stayed = 0,
+    permit_wave = 0, share = 0, fair = 0, granted = 0,
+  }
+end
+
+-- Takes back all of an instance that never received its last grant: that answered a delayed copy of a
+-- request. Nothing of it was spent.
+local function take_all_back(record)
+  for b, bound in ipairs(limit.bounds) do
+    local one, given = record.bounds[b], state.given_of(record, b)
+    if state.bound_is_lost(record, b) then
+      local lost = min(one.granted, one.units)
+      one.units = one.units - lost
+      return_later(bound, lost)
+    end
+    bound.pool = bound.pool + one.units
+    ledger.merge(state.ledger_of(bound), given)
+  end
+  limit.instances = limit.instances - 1
 end
 
 -- The record of the sender. What it states replaces what was known: upwards only while uncertain.
 local function admit(record, request, uncertain)
   local evicted, was_granted = false, false
   if record and not uncertain and request.born ~= record.born then
-    -- The last grant answered a delayed copy of a request, so the instance never received it.
-    -- Nothing of it was spent; return it to the pool.
-    local given = given_of(record)
-    if given_is_lost(record) then
-      local lost = min(record.granted, record.units)
-      record.units = record.units - lost
-      return_later(lost)
-    end
-    limit.pool = limit.pool + record.units
-    ledger_merge(ledger_of(), given)
+    take_all_back(record)
     evicted, was_granted, record = record.evicted, record.was_granted, nil
-    limit.instances = limit.instances - 1
   end
   if not record then
     limit.next_id = limit.next_id + 1
+    limit.arrivals = limit.arrivals + 1
     limit.instances = limit.instances + 1
     record = {
-      born = limit.next_id, seen = limit.now, turn = turns_at(), evicted = evicted, units = 0,
-      fair = 0, ask = 0, ask_since = 0, until_ = 0, share = 0, permit = 0, permit_at = 0, permit_cost = 0,
-      permit_stayed = 0, permit_wave = 0, granted = 0, was_granted = was_granted,
-      gone = limit.now + span_of(limit),
+      born = limit.next_id, arrival = limit.arrivals, seen = limit.now, turn = permits.turns_at(),
+      evicted = evicted, ask_since = 0, until_ = 0, permit = 0, was_granted = was_granted,
+      gone = limit.now + limit.lease, bounds = {},
     }
+    for b = 1, #limit.bounds do
+      record.bounds[b] = nothing_held()
+    end
     if uncertain and request.left > 0 then
-      claim(record, request.units)
+      claim(record, request)
     end
     return record
   end
   if uncertain and request.left > 0 then
-    claim(record, request.units - record.units)
+    claim(record, request)
   end
-  release(record, request, uncertain)
-  if uncertain or request.ended then
-    local missing = record.units - request.units
-    if missing > 0 then
-      record.units = record.units - missing
-      return_later(missing)
+  for b, bound in ipairs(limit.bounds) do
+    local one, said = record.bounds[b], request.bounds[b]
+    release(bound, one, said, uncertain)
+    local missing = one.units - said.units
+    if (uncertain or request.ended) and missing > 0 then
+      one.units = one.units - missing
+      return_later(bound, missing)
     end
   end
   return record
 end
 
--- A cost as units of the limit, rounded up.
-local function in_units(cost, worth)
-  return max(0, min(UNITS, ceil(min(cost / worth, UNITS) - 1e-9)))
+-- A cost as units of a bound, rounded up.
+local function in_units(cost, worth, whole)
+  return max(0, min(whole, ceil(min(cost / worth, whole) - 1e-9)))
+end
+
+-- Whether a request asks for a permit that there can be.
+local function asks_for_permit(request)
+  local asks = false
+  for b, bound in ipairs(limit.bounds) do
+    local ask = request.bounds[b].ask
+    if not bound.slots then
+      asks = asks or ask > 0
+      if ask < 0 or ask > state.in_force(bound) then
+        return false
+      end
+    end
+  end
+  return asks
 end
 
 -- What the instance wants from now on.
 local function hear(record, request)
-  correct(record, request)
-  local worth = worth_of_unit()
+  permits.correct(record, request)
   local idle = request.leaving or record.evicted
-  record.seq, record.given, record.granted = request.seq, {}, 0
-  record.seen, record.interval = limit.now, request.interval
-  record.weight, record.piece = request.weight, request.piece
-  record.spent, record.reserved, people.label = request.spent, request.reserved, request.label
-  record.need = idle and 0 or in_units(request.need, worth)
-  local asks = request.ask > 0 and not idle and request.ask <= in_force()
-  if asks and record.ask == 0 then
+  local asks = not idle and asks_for_permit(request)
+  local _, asked = permits.ask_of(record)
+  if asks and not asked then
     record.ask_since = limit.now - request.waited
   end
-  record.ask = asks and request.ask or 0
   record.gathers = asks and request.gathers
+  record.seq = request.seq
+  record.seen, record.interval = limit.now, request.interval
+  record.weight, people.label = request.weight, request.label
+  for b, bound in ipairs(limit.bounds) do
+    local one, said = record.bounds[b], request.bounds[b]
+    one.given, one.granted = {}, 0
+    one.spent, one.reserved = said.spent, said.reserved
+    one.need = idle and 0 or in_units(said.need, state.worth(bound), bound.whole)
+    one.piece = bound.slots and 0 or said.piece
+    one.ask = asks and not bound.slots and said.ask or 0
+  end
+  record.crowd = nil
 end
 
 -- Shares.
@@ -310,206 +409,169 @@ end
 -- Computes the shares and the queue again, unless they are recent enough. False if what is stored
 -- did not agree, so that everything was forgotten.
 local function refresh(record, token)
-  local now = limit.now
-  if now - limit.shares_at < floor(limit.instances / INSTANCES_PER_MS) then
+  if limit.now - limit.shares_at < floor(limit.instances / INSTANCES_PER_MS) then
     return true
   end
-  -- By instance, in lists of numbers: a table for each would cost as much as all the rest.
-  local needs, weights, wanted, batches, fairs = {}, {}, {}, {}, {}
-  -- By instance that asks for a permit: the positions of its name and of the above, and its ask.
-  local names, places, asks, turns, sinces, silents = {}, {}, {}, {}, {}, {}
-  local held, count, needed, asked = 0, 0, 0, 0
-  local all, removed, own = listed(), records.removed, records.own
-  local length = #all
-  all[length + 1], all[length + 2] = own, sealed(own, write_record(record))
-  for i = 1, length + 2, 2 do
-    local name, text = all[i], all[i + 1]
-    local counts = byte(name) == RECORD_BYTE and name ~= own and not removed[name]
-    if counts or i > length then
-      local units, _, need, weight, ask, since, gathers, piece, turn, seen, interval = scanned(text)
-      if not units then
-        held = nil
-        break
-      end
-      count = count + 1
-      held, needed = held + units, needed + need
-      needs[count], weights[count] = need, weight
-      wanted[count] = need
-      batches[count] = gathers ~= 0 and ask or piece
-      if ask > 0 then
-        asked = asked + 1
-        names[asked], places[asked] = i, count
-        asks[asked], turns[asked], sinces[asked] = ask, turn, since
-        silents[asked] = seen + 2 * interval + SILENT_MS
-      end
-    end
-  end
-  if not amounts_agree(held, count) then
-    doubt(limit.server, now, token, DISAGREES)
+  if not division.divide(record) then
+    certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
     return false
   end
-  limit.shares_at, limit.needs = now, needed
-  local fair_units, fair_weight = level_of(needs, weights, UNITS)
-  if fair_weight ~= 0 and limit.fair_weight == 0 then
-    limit.short_since = now
-  end
-  limit.fair_units, limit.fair_weight = fair_units, fair_weight
-  local sum = 0
-  for i = 1, count do
-    local fair = needs[i]
-    if fair_weight ~= 0 then
-      fair = min(fair, floor(weights[i] * fair_units / fair_weight))
-    end
-    fairs[i] = fair
-    if too_small(fair, needs[i], batches[i]) then
-      wanted[i] = 0 -- as in permits: it lives on permits
-    end
-    sum = sum + wanted[i]
-  end
-  local queue, last = {}, nil
-  for i = 1, asked do
-    local place = places[i]
-    local later = not too_small(fairs[place], needs[place], batches[place])
-    -- Most of those who wait come behind the last one of a full queue by their turn alone.
-    local comes_later = last and last.turn <= turns_at() and turns[i] > turns_at()
-    if silents[i] >= now and not comes_later then
-      local one = {
-        later = later, turn = turns[i], since = sinces[i], ask = asks[i], silent = silents[i],
-        name = sub(all[names[i]], #RECORD_PREFIX + 1), fair = entitlement(weights[place]),
-      }
-      local at = #queue + 1
-      for i = #queue, 1, -1 do
-        if not queued_before(one, queue[i]) then
-          break
-        end
-        queue[i + 1], at = queue[i], i
-      end
-      queue[at] = one
-      queue[QUEUE_LENGTH + 1] = nil
-      last = queue[QUEUE_LENGTH]
-    end
-  end
-  limit.queue = queue
-  limit.level_units, limit.level_weight = level_of(wanted, weights, UNITS - kept_aside())
-  -- Nobody is short: half of what is left is held by those who work, so that they can do more
-  -- without asking first; the other half serves newcomers at once.
-  local left = UNITS - limit.needs
-  limit.spare = left > 0 and sum > 0 and left / 2 / sum or 0
   return true
 end
 
--- How much an instance may hold as a share.
-local function entitled(record)
-  local want = wants(record)
-  if limit.spare > 0 then
-    return min(UNITS, want + floor(want * limit.spare))
+-- Whether a share that is about to be granted has room for what an instance asks for, in all bounds
+-- in which what it holds has none.
+local function pays_at_once(record, request, rights, asides)
+  for b, bound in ipairs(limit.bounds) do
+    local one = record.bounds[b]
+    if one.ask ~= 0 and request.bounds[b].lacks then
+      local units = min(rights[b] - one.units, bound.pool - asides[b])
+      if units <= 0 then
+        return false
+      end
+      local spent = ledger.total(state.ledger_of(bound), limit.now - state.counts_of(bound))
+      if units / bound.pool * (bound.pool * state.worth(bound) - spent) < one.ask then
+        return false
+      end
+    end
   end
-  local share = share_at(limit.level_units, limit.level_weight, want, record.weight)
-  local worth = share * worth_of_unit()
-  if record.piece > 0 and share < want and worth < WHOLE_BATCHES * record.piece then
-    local batches = floor(worth / record.piece + 1e-9)
-    return min(UNITS, ceil(batches * record.piece / worth_of_unit()))
-  end
-  return share
+  return true
 end
 
--- Whether a share that is about to be granted has room for what an instance asks for.
-local function pays_at_once(record, right)
-  local units = min(right - record.units, limit.pool - kept_aside())
-  if units <= 0 then
-    return false
+local function grant(record, rights)
+  local asides = permits.kept_aside()
+  for b, bound in ipairs(limit.bounds) do
+    local one, right = record.bounds[b], rights[b]
+    if bound.slots then
+      right = division.with_one_more(bound, one, right)
+    end
+    local units = min(right - one.units, bound.pool - asides[b])
+    if units > 0 then
+      if not bound.slots then
+        local part, entries = units / bound.pool, state.ledger_of(bound)
+        ledger.total(entries, limit.now - state.counts_of(bound))
+        one.given, bound.entries = ledger.split(entries, part)
+        one.granted = #one.given > 0 and units or 0
+        record.is_granted = true
+        permits.handed_over(bound, part)
+      end
+      bound.pool = bound.pool - units
+      one.units = one.units + units
+    end
   end
-  local spent = ledger_total(ledger_of(), limit.now - counts_of(limit))
-  return units / limit.pool * (limit.pool * worth_of_unit() - spent) >= record.ask
-end
-
-local function grant(record, right)
-  local units = min(right - record.units, limit.pool - kept_aside())
-  if units <= 0 then
-    return
-  end
-  local part = units / limit.pool
-  ledger_total(ledger_of(), limit.now - counts_of(limit))
-  record.given, limit.ledger = ledger_split(limit.ledger, part)
-  record.granted = #record.given > 0 and units or 0
-  record.is_granted = true
-  handed_over(part)
-  limit.pool = limit.pool - units
-  record.units = record.units + units
-end
-
--- How much of what it holds an instance may keep. Each hand-over carries history, so nothing moves
--- while nobody is short.
-local function kept(record, right, uncertain)
-  if uncertain > 0 then
-    return max(right, record.units)
-  end
-  if limit.spare > 0 and right > 0 and limit.pool * FREE_SHARE >= UNITS then
-    return max(right, record.units)
-  end
-  return right
 end
 
 -- The answer.
 
-local function terms_of(reply)
-  reply.capacity, reply.factor, reply.period, reply.lease =
-    limit.capacity, limit.factor, limit.period, limit.lease
+-- The terms, as replies have them.
+local function terms_of(reply, parts)
+  reply.factor, reply.lease, reply.layout = limit.factor, limit.lease, limit.layout
   reply.version, reply.served = limit.version, limit.served
+  reply.bounds = {}
+  for b, bound in ipairs(limit.bounds) do
+    local part = parts and parts[b] or {}
+    part.capacity, part.period, part.lasting = bound.capacity, bound.period, bound.lasting
+    part.slots = bound.slots
+    reply.bounds[b] = part
+  end
   return reply
 end
 
-local function answer(request, record, again, created)
-  local right, uncertain = entitled(record), remaining()
+-- What the answer says of each bound; and whether the instance is entitled to more than it holds.
+local function parts_of(record, rights, before, limited, uncertain)
+  local parts, short = {}, false
+  for b, bound in ipairs(limit.bounds) do
+    local one, in_force = record.bounds[b], state.in_force(bound)
+    short = short or rights[b] > one.units
+    parts[b] = {
+      in_force = in_force, rising = in_force < bound.capacity and bound.ramp_rate or 0,
+      units = one.units, given = ledger.packed(state.given_of(record, b)),
+      keep = division.kept(bound, one, rights[b], before[b], limited, uncertain > 0),
+      share = one.share, permit_cost = one.permit_cost, needs = bound.needs, free = bound.pool,
+    }
+  end
+  return parts, short
+end
+
+-- Grants what there is to grant. When to ask again; -1 for never.
+local function serve_wants(request, record, rights)
   local back = -1
+  local _, asks = permits.ask_of(record)
+  if asks and not pays_at_once(record, request, rights, permits.kept_aside()) then
+    back = permits.grant(request.instance, record, request)
+  end
+  grant(record, rights)
+  local pays, empty = true, false
+  for b, bound in ipairs(limit.bounds) do
+    local enough = bound.slots or rights[b] * state.worth(bound) >= request.bounds[b].ask
+    pays = pays and enough
+    empty = empty or record.bounds[b].units == 0 and rights[b] > 0
+  end
+  if pays then
+    back = -1 -- its share will pay for it
+  end
+  if empty then
+    back = max(1, floor(record.interval / 4))
+  end
+  return back
+end
+
+local function answer(request, record, again, created)
+  local rights, limited = division.rights_of(record)
+  local uncertain, back, before = certainty.remaining(), -1, {}
+  for b, one in ipairs(record.bounds) do
+    before[b] = one.units
+  end
   if uncertain == 0 and not again and not request.leaving then
-    if record.ask ~= 0 and not pays_at_once(record, right) then
-      back = grant_permit(request.instance, record, request)
-    end
-    grant(record, right)
-    if right * worth_of_unit() >= request.ask then
-      back = -1 -- its share will pay for it
-    end
-    if record.units == 0 and right > 0 then
-      back = max(1, floor(record.interval / 4))
-    end
+    back = serve_wants(request, record, rights)
   end
   if not request.leaving and not again then
-    local late = 2 * max(limit.interval, record.interval)
     record.until_ = limit.now + limit.lease
-    record.gone = record.until_ + counts_of(limit) + late
-    limit.due = min(limit.due, record.gone)
+    record.gone = record.until_ + 2 * max(limit.interval, record.interval)
+    limit.due = min(limit.due, (certainty.due_and_gone(record)))
   end
-  record.share = fair_share(record)
+  for b, part in ipairs((permits.fair_share(record))) do
+    record.bounds[b].share = floor(part)
+  end
   local ahead = 0
-  for i, one in ipairs(line()) do
+  for i, one in ipairs(permits.line()) do
     if one.name == request.instance then
       ahead = i - 1
       break
     end
   end
-  local capacity = in_force()
+  local parts, short = parts_of(record, rights, before, limited, uncertain)
   return terms_of({
     kind = 'answer', nonce = uncertain > 0 and limit.nonce or '', created = created,
-    in_force = capacity, rising = capacity < limit.capacity and limit.ramp_rate or 0,
     certain = uncertain == 0, uncertain = uncertain, cause = uncertain > 0 and limit.cause or '',
-    skew = limit.skew, born = record.born, units = record.units, given = packed(given_of(record)),
-    keep = kept(record, right, uncertain), share = record.share, short = right > record.units,
-    permit = record.permit, permit_cost = record.permit_cost, back = back, waiting = #limit.queue,
-    ahead = ahead, evicted = record.evicted, counted = record.counted,
-    instances = limit.instances, needs = limit.needs, free = limit.pool,
-  })
+    skew = limit.skew, born = record.born, short = short, permit = record.permit, back = back,
+    waiting = #limit.queue, ahead = ahead, evicted = record.evicted, counted = record.counted,
+    instances = limit.instances,
+  }, parts)
 end
 
 local function challenge()
   return { kind = 'challenge', nonce = limit.nonce }
 end
 
+-- Whether an instance holds more of some bound than is known of it. Of other bounds nothing is known.
+local function holds_more(request, record)
+  if #request.bounds ~= (record and #record.bounds or #request.bounds) then
+    return true
+  end
+  for b, said in ipairs(request.bounds) do
+    if said.units > (record and record.bounds[b].units or 0) then
+      return true
+    end
+  end
+  return false
+end
+
 -- Challenges a request that proves too little; nil if it does not.
 local function challenged(record, request, again, token)
   local proves = request.nonce == limit.nonce
-  local news = not again and is_news(request)
-  if remaining() > 0 then
+  local news = not again and certainty.is_news(request)
+  if certainty.remaining() > 0 then
     if not proves then
       return challenge()
     end
@@ -521,35 +583,36 @@ local function challenged(record, request, again, token)
   if limit.doubted then -- what was proven before proves nothing from now on
     limit.doubted, limit.nonce = false, token
   end
-  local unknown = request.left > 0 and request.units > (record and record.units or 0)
+  local unknown = request.left > 0 and holds_more(request, record)
   if news or (unknown and not again) then
     if not proves then
       return challenge()
     end
-    doubt(limit.server, limit.now, token, 'another server was in charge')
+    certainty.doubt(limit.server, limit.now, token, 'another server was in charge')
   end
   return nil
 end
 
 local function write_ahead()
-  if not registry then
+  if not process then
     return
   end
-  local span = span_of(limit)
-  if span > registry.names_span or remaining() == 0 then
-    registry.names_span = span
+  local span = state.span_of(limit)
+  if span > process.names_span or certainty.remaining() == 0 then
+    process.names_span = span
   end
-  if registry.names_until - limit.now < span then
-    registry.names_until = limit.now + REGISTRY_SPANS * span
+  if process.names_until - limit.now < span then
+    process.names_until = limit.now + REGISTRY_SPANS * span
   end
 end
 
 -- Serves a request: the reply, and the record of the sender, if it has one.
-local function serve(request, server, now)
+function coordinator.serve(request, server, now)
   local token = string.format('%.0f:', now) .. request.instance
     .. string.format(':%.0f', request.seq)
-  local created = open(request, server, now, token)
+  local created = coordinator.open(request, server, now, token)
   limit.now = max(limit.now, now)
+  state.resize_all()
   notice_gap(token)
   collect(token)
   local record = own_record(token)
@@ -567,13 +630,16 @@ local function serve(request, server, now)
   if not record and limit.instances >= MAX_INSTANCES then
     return { kind = 'full' }
   end
-  local uncertain = remaining() > 0
-  learn_terms(request, uncertain)
-  if not agrees_with(request) then
+  local uncertain = certainty.remaining() > 0
+  certainty.learn_terms(request, uncertain)
+  if records.forgotten then -- all are forgotten with other bounds
+    record = nil
+  end
+  if not certainty.agrees_with(request) then
     return terms_of({ kind = 'refused', nonce = uncertain and limit.nonce or '' }), record
   end
-  if again then
-    if given_is_lost(record) then
+  if again and record then
+    if state.given_is_lost(record) then
       return challenge(), record
     end
     if not refresh(record, token) then
@@ -581,12 +647,12 @@ local function serve(request, server, now)
     end
     return answer(request, record, true, created), record
   end
-  load_people()
+  state.load_people()
   local known = record ~= nil
   record = admit(record, request, uncertain)
   record.counted = known and record.born == request.born
   if record.counted then
-    add_totals(request.totals)
+    state.add_totals(request.totals)
   end
   local elapsed = limit.now - record.seen
   hear(record, request)
@@ -597,29 +663,29 @@ local function serve(request, server, now)
     people.label = nil
     return challenge()
   end
-  follow_fair_share(record)
-  enqueue(request.instance, record)
-  keep_pace(passed)
+  permits.follow_fair_share(record)
+  permits.enqueue(request.instance, record)
+  permits.keep_pace(passed)
   local reply = answer(request, record, false, created)
-  spent_by_share(record, request, elapsed)
+  permits.spent_by_share(record, request, elapsed)
   write_ahead()
   return reply, record
 end
 
 -- What an operator does.
 
-local function operator_starts_over(now, token, cause)
-  local last, agree = last_use()
+function coordinator.operator_starts_over(now, token, cause)
+  local last, agree = certainty.last_use()
   if not agree then -- then its records do not say what may be out
     limit.since = limit.now
-    last = max(last, end_of_doubt())
+    last = max(last, certainty.end_of_doubt())
   end
   limit.not_before = last
-  limit.proven = max(limit.proven, span_of(limit))
-  if registry then
+  limit.proven = max(limit.proven, state.span_of(limit))
+  if process then
     -- Of what could not be read, nobody knows how long it may be out.
-    local known = unreadable and registry.names_until or NEVER
-    registry.names_until = max(limit.not_before, known)
+    local known = unreadable and process.names_until or NEVER
+    process.names_until = max(limit.not_before, known)
   end
-  start_over(now, token, cause)
+  certainty.start_over(now, token, cause)
 end

@@ -7,31 +7,35 @@
 
 -- Those of what cannot be read.
 local UNKNOWN_TERMS = {
-  capacity = 1, factor = 1, period = DEFAULT_PERIOD_MS, lease = DEFAULT_LEASE_MS, version = 0,
-  served = false, in_force = 0, rising = 0,
+  factor = 1, lease = DEFAULT_LEASE_MS, layout = '', version = 0, served = false,
+  bounds = { {
+    capacity = 1, period = DEFAULT_PERIOD_MS, lasting = ledger.counts_for(DEFAULT_PERIOD_MS),
+    slots = false, in_force = 0, rising = 0,
+  } },
 }
 
 local function delete()
   local server, version = server_identity()
-  if not is_token(ARGV[2]) then
+  if not coordinator.is_token(ARGV[2]) then
     return redis.error_reply('INVALID this can be no nonce')
   end
-  local failure = load(ARGV[1], nil, server, version)
+  local failure = coordinator.load(ARGV[1], nil, server, version)
   if failure then
     return failure
   end
-  if limit and limit.deleted or not limit and not unreadable then
+  if limit and limit.deleted or not limit and not coordinator.is_unreadable() then
     return 0
   end
   local clock, token = server_time(), ARGV[2]
-  local now = confirmed_time(nil, server, clock)
-  open(limit or UNKNOWN_TERMS, server, now, token)
+  local now = coordinator.confirmed_time(nil, server, clock)
+  coordinator.open(limit or UNKNOWN_TERMS, server, now, token)
   limit.now = math.max(limit.now, now)
-  operator_starts_over(now, token, 'an operator deleted it')
-  limit.deleted, people.reset = true, true
+  state.resize_all()
+  coordinator.operator_starts_over(now, token, 'an operator deleted it')
+  limit.deleted, state.people.reset = true, true
   limit.version, limit.served = math.max(limit.version + 1, clock), true
-  store_time(server, now, clock - now)
-  save(nil)
+  coordinator.store_time(server, now, clock - now)
+  state.save(nil)
   return 1
 end
 

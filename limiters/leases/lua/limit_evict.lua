@@ -6,17 +6,18 @@
 
 local function evict()
   local server, version = server_identity()
-  local failure = load(ARGV[1], ARGV[2], server, version)
+  local failure = coordinator.load(ARGV[1], ARGV[2], server, version)
   if failure then
     return failure
   end
-  local record = limit and load_own_record()
+  local record = limit and state.load_own_record()
   if not record then
     return 0
   end
   record.evicted = true
   redis.call('HDEL', LIMIT, '') -- needs no memory: see limit_state.lua
-  redis.call('HSET', LIMIT, records.own, sealed(records.own, write_record(record)))
+  local own = state.records.own
+  redis.call('HSET', LIMIT, own, sealed(own, write_record(record)))
   return 1
 end
 

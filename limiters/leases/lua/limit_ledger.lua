@@ -1,4 +1,4 @@
--- What was spent on an amount, by time: _ledger.py in Lua. A ledger is a list { at, cost, at, cost,
+-- What was spent on an amount, by time: _ledger.py in Lua. It is a list { at, cost, at, cost,
 -- ... } in order of time, with one entry for each stamp. Sums are taken in that order.
 
 local WIDE = '<' .. string.rep('d', CHUNK)
@@ -32,7 +32,7 @@ end
 
 -- The doubles in a string that is stored, or was sent; nil if one is not finite, or a part of one is
 -- missing.
-local function floats_in(text)
+function ledger.floats_in(text)
   if not text or #text % 8 ~= 0 then
     return nil
   end
@@ -46,7 +46,7 @@ local function floats_in(text)
 end
 
 -- The same for pairs, of which the first is a whole number.
-local function pairs_in(text)
+function ledger.pairs_in(text)
   if not text or #text % 16 ~= 0 then
     return nil
   end
@@ -59,7 +59,7 @@ local function pairs_in(text)
   return values
 end
 
-local function packed(values)
+function ledger.packed(values)
   if #values <= CHUNK then
     return struct.pack('<' .. string.rep('d', #values), unpack(values))
   end
@@ -73,25 +73,30 @@ local function packed(values)
 end
 
 -- The end of the slice in which `at` lies.
-local function slice_end(at, period)
+function ledger.slice_end(at, period)
   local width = max(1, floor(period / SLICES))
   return ceil(at / width) * width
 end
 
+-- How much longer than a duration that is measured by several clocks something counts.
+function ledger.guard_for(duration)
+  return max(GUARD_MS, ceil(duration * GUARD_MS / 1000))
+end
+
 -- How long an entry counts after its stamp: the period, and a guard.
-local function counts_for(period)
-  return period + max(GUARD_MS, ceil(period * GUARD_MS / 1000))
+function ledger.counts_for(period)
+  return period + ledger.guard_for(period)
 end
 
 -- The position of the first entry whose stamp is not before `at`.
-local function first_from(ledger, at)
-  local low, high = 0, #ledger / 2
-  for _ = 1, #ledger do
+local function first_from(entries, at)
+  local low, high = 0, #entries / 2
+  for _ = 1, #entries do
     if low >= high then
       break
     end
     local middle = floor((low + high) / 2)
-    if ledger[2 * middle + 1] < at then
+    if entries[2 * middle + 1] < at then
       low = middle + 1
     else
       high = middle
@@ -101,34 +106,34 @@ local function first_from(ledger, at)
 end
 
 -- Counts `cost` until a period after `at`.
-local function ledger_add(ledger, at, cost)
+function ledger.add(entries, at, cost)
   if cost <= 0 then
     return
   end
-  local position = first_from(ledger, at)
-  if ledger[position] == at then
-    ledger[position + 1] = ledger[position + 1] + cost
+  local position = first_from(entries, at)
+  if entries[position] == at then
+    entries[position + 1] = entries[position + 1] + cost
     return
   end
-  for i = #ledger, 1, -1 do
+  for i = #entries, 1, -1 do
     if i < position then
       break
     end
-    ledger[i + 2] = ledger[i]
+    entries[i + 2] = entries[i]
   end
-  ledger[position], ledger[position + 1] = at, cost
+  entries[position], entries[position + 1] = at, cost
 end
 
 -- Adds `part` of the entries of another ledger.
-local function ledger_merge(ledger, other, part)
+function ledger.merge(entries, other, part)
   for i = 1, #other, 2 do
-    ledger_add(ledger, other[i], other[i + 1] * (part or 1))
+    ledger.add(entries, other[i], other[i + 1] * (part or 1))
   end
 end
 
 -- What a request says was spent on something that is worth `most`: no more than that, so that it
 -- takes nothing from others; and only what still counts after `since`.
-local function believed(entries, most, since)
+function ledger.believed(entries, most, since)
   local counting, total = {}, 0
   for i = 1, #entries, 2 do
     local at, cost = entries[i], max(0, entries[i + 1])
@@ -146,54 +151,54 @@ local function believed(entries, most, since)
 end
 
 -- Takes `cost` back from the entry at `at`.
-local function ledger_subtract(ledger, at, cost)
-  local position = first_from(ledger, at)
-  if ledger[position] ~= at then
+function ledger.subtract(entries, at, cost)
+  local position = first_from(entries, at)
+  if entries[position] ~= at then
     return
   end
-  local left = ledger[position + 1] - cost
+  local left = entries[position + 1] - cost
   if left > 1e-9 then
-    ledger[position + 1] = left
+    entries[position + 1] = left
   else
-    table.remove(ledger, position)
-    table.remove(ledger, position)
+    table.remove(entries, position)
+    table.remove(entries, position)
   end
 end
 
 -- `part` of every entry, and the rest, so that both have the same profile in time.
-local function ledger_split(ledger, part)
+function ledger.split(entries, part)
   if part >= 1 then
-    return ledger, {}
+    return entries, {}
   end
   local taken = {}
   if part > 0 then
     local rest = {}
-    for i = 1, #ledger, 2 do
-      local at, cost = ledger[i], ledger[i + 1]
+    for i = 1, #entries, 2 do
+      local at, cost = entries[i], entries[i + 1]
       taken[i], taken[i + 1] = at, cost * part
       rest[i], rest[i + 1] = at, cost - cost * part
     end
-    ledger = rest
+    entries = rest
   end
-  return taken, ledger
+  return taken, entries
 end
 
 -- Drops the entries up to `since`; the sum of the others.
-local function ledger_total(ledger, since)
+function ledger.total(entries, since)
   local dropped = 0
-  for i = 1, #ledger, 2 do
-    if ledger[i] > since then
+  for i = 1, #entries, 2 do
+    if entries[i] > since then
       break
     end
     dropped = i + 1
   end
-  local length, total = #ledger, 0
+  local length, total = #entries, 0
   for i = dropped + 1, length, 2 do
-    total = total + ledger[i + 1]
+    total = total + entries[i + 1]
   end
   if dropped > 0 then
     for i = 1, length do
-      ledger[i] = ledger[i + dropped]
+      entries[i] = entries[i + dropped]
     end
   end
   return total

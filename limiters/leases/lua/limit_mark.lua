@@ -7,5 +7,5 @@ if redis.call('DBSIZE') > 0 then
   return 0
 end
 local server = server_identity()
-store_registry(KEYS[1], '', new_registry(server, NEVER))
+registry.store(KEYS[1], '', registry.new(server, NEVER))
 return 1

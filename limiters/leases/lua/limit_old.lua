@@ -7,28 +7,28 @@
 --        nothing written, if that is no hash
 
 local MOST = 9
-local REGISTRY = KEYS[MOST + 1]
+local KEPT = KEYS[MOST + 1]
 
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
   return 0
 end
-local kind = REGISTRY and redis.call('TYPE', REGISTRY).ok or 'none'
+local kind = KEPT and redis.call('TYPE', KEPT).ok or 'none'
 if kind ~= 'hash' and kind ~= 'none' then
-  return redis.error_reply('WRONGTYPE ' .. REGISTRY)
+  return redis.error_reply('WRONGTYPE ' .. KEPT)
 end
 local read = redis.call('HMGET', KEYS[1], 'lease_ms', 'period_ms')
 local lease, period = tonumber(read[1] or 0) or 0, tonumber(read[2] or 0) or 0
 redis.call('SET', KEYS[1], 'kept by format ' .. FORMAT)
 redis.call('DEL', unpack(KEYS, 2, MOST))
-if REGISTRY then
+if KEPT then
   local field, now, server = RECORD_PREFIX .. ARGV[1], server_time(), server_identity()
-  local known = stored_registry(REGISTRY, field)
+  local known = registry.stored(KEPT, field)
   if not known or known.server ~= server then
-    known = new_registry(server, now)
+    known = registry.new(server, now)
   end
   local guard = math.max(GUARD_MS, math.ceil(period * GUARD_MS / 1000))
   local ends = now + math.max(DEFAULT_SPAN, lease + period + guard)
   known.names_until = math.max(ends, known.names_until)
-  store_registry(REGISTRY, field, known)
+  registry.store(KEPT, field, known)
 end
 return 1

@@ -2,43 +2,101 @@
 
 -- The time by the clock of turns. It goes slower while whoever lives on permits and has waited
 -- longest is two periods late.
-local function turns_at()
+function permits.turns_at()
   return limit.now - limit.behind
 end
 
--- What an instance may have of the limit, by shares and permits together.
-local function fair_share(record)
-  return share_at(limit.fair_units, limit.fair_weight, record.need, record.weight)
-end
+local turns_at = permits.turns_at
 
--- What the fair share of an instance of this weight would be worth if it needed as much as it could
--- get.
-local function entitlement(weight)
-  local units = UNITS
-  if limit.fair_weight ~= 0 then
-    units = floor(weight * limit.fair_units / limit.fair_weight)
+-- An instance as a crowd of one.
+function permits.crowd_of(record)
+  if not record.crowd then
+    local needs = {}
+    for b, one in ipairs(record.bounds) do
+      needs[b] = { one.need }
+    end
+    record.crowd = {
+      needs = needs, weights = { record.weight }, wholes = state.wholes(),
+    }
   end
-  return max(1, min(UNITS, units)) * worth_of_unit()
+  return record.crowd
 end
 
--- The time in which its fair share makes up for a cost.
-local function takes_for(record, cost)
-  return cost * limit.period / entitlement(record.weight)
+-- What an instance may have of each bound, by shares and permits together, before it is rounded
+-- down; and whether that is less than it needs.
+function permits.fair_share(record)
+  local crowd, parts = permits.crowd_of(record), {}
+  local scale, scarcest, most = shares.scale(crowd, 1, limit.fair_units, limit.fair_weights)
+  for b, one in ipairs(record.bounds) do
+    parts[b] = shares.part(one.need, b, scale, scarcest, most)
+  end
+  return parts, scarcest ~= 0
+end
+
+-- How much of its dominant bound its fair share would be if it needed as much as it could get, in
+-- parts of UNITS.
+local function entitlement(record)
+  return shares.dominant(permits.crowd_of(record), 1, limit.fair_units, limit.fair_weights)
+end
+
+-- The time in which its fair share makes up for a cost of each bound.
+local function takes_for(record, costs)
+  local fair, takes = entitlement(record), 0
+  for b, bound in ipairs(limit.bounds) do
+    if not bound.slots then
+      takes = max(takes, costs[b] * bound.period / (fair * state.worth(bound)))
+    end
+  end
+  return takes
 end
 
 -- Whether a share is of little use to an instance: less than it needs, and too few batches.
-local function too_small(fair, need, batch)
-  return fair * worth_of_unit() < (fair < need and FEW_BATCHES or 1) * batch
+function permits.is_too_small(part, limited, batch, ease, worth)
+  return floor(part * (limited and ease or 1)) * worth < (limited and FEW_BATCHES or 1) * batch
 end
 
-local function lives_on_permits(record)
-  local batch = record.gathers and record.ask or record.piece
-  return too_small(fair_share(record), record.need, batch)
+-- How many times its share of slots an instance has at times, as it takes turns with them.
+function permits.stretch(parts)
+  local most = 1
+  for b, bound in ipairs(limit.bounds) do
+    if bound.slots and limit.fair_weights[b] ~= 0 and parts[b] > 0 then
+      most = max(most, (floor(parts[b]) + 1) / parts[b])
+    end
+  end
+  return most
 end
 
--- What it wants as a share, in units.
-local function wants(record)
-  return lives_on_permits(record) and 0 or record.need
+-- How much of a bound an instance may hold, before that is rounded down. If it is limited by another
+-- bound, it may be more than its mix uses on average, as far as there is more: a few batches, or twice
+-- as much, or what it uses while it has more slots than on average.
+function permits.eased(bound, part, limited, piece, stretch)
+  if not limited or bound.ease == 1 or part <= 0 then
+    return part
+  end
+  local few = bound.slots and 1 or FEW_BATCHES * piece / state.worth(bound)
+  return part * min(bound.ease, max(SLACK * stretch, few / part))
+end
+
+function permits.lives_on_permits(record)
+  local parts, limited = permits.fair_share(record)
+  for b, one in ipairs(record.bounds) do
+    local batch = record.gathers and one.ask or one.piece
+    local bound = limit.bounds[b]
+    if permits.is_too_small(parts[b], limited, batch, bound.ease, state.worth(bound)) then
+      return true
+    end
+  end
+  return false
+end
+
+-- What it asks for of each bound; and whether it asks at all.
+function permits.ask_of(record)
+  local ask, asks = {}, false
+  for b, one in ipairs(record.bounds) do
+    ask[b] = one.ask
+    asks = asks or one.ask ~= 0
+  end
+  return ask, asks
 end
 
 -- The order of texts by their bytes: that of Lua depends on the server's locale.
@@ -79,7 +137,7 @@ local function insert(list, one)
 end
 
 -- The order of the queue: those whose turn has come first.
-local function queued_before(one, other)
+function permits.queued_before(one, other)
   local one_waits, other_waits = one.turn > turns_at(), other.turn > turns_at()
   if one_waits ~= other_waits then
     return other_waits
@@ -90,18 +148,19 @@ end
 -- Its place in the queue; nil if it does not wait, or has not been heard of for too long.
 local function waiter(name, record)
   local silent = record.seen + 2 * record.interval + SILENT_MS
-  if record.ask <= 0 or silent < limit.now then
+  local ask, asks = permits.ask_of(record)
+  if not asks or silent < limit.now then
     return nil
   end
   return {
-    later = not lives_on_permits(record),
-    turn = record.turn, since = record.ask_since, name = name, ask = record.ask, silent = silent,
-    fair = entitlement(record.weight),
+    later = not permits.lives_on_permits(record),
+    turn = record.turn, since = record.ask_since, name = name, ask = ask, silent = silent,
+    fair = entitlement(record),
   }
 end
 
 -- Puts the calling instance where it belongs in the queue of the header, or removes it.
-local function enqueue(name, record)
+function permits.enqueue(name, record)
   local queue = limit.queue
   for i = #queue, 1, -1 do
     if queue[i].name == name then
@@ -119,7 +178,7 @@ local function enqueue(name, record)
       break
     end
     local middle = floor((low + high) / 2)
-    if queued_before(place, queue[middle]) then
+    if permits.queued_before(place, queue[middle]) then
       high = middle
     else
       low = middle + 1
@@ -130,7 +189,7 @@ local function enqueue(name, record)
 end
 
 -- Those whose turn it is, in order; if nobody's turn has come, the next one all the same.
-local function line()
+function permits.line()
   local due, first = {}, nil
   for _, one in ipairs(limit.queue) do
     if one.silent >= limit.now then
@@ -158,130 +217,225 @@ local function on_permits()
   return waiting
 end
 
+-- For how long at most turns that were missed are made up for.
+local function credit()
+  local longest = 0
+  for _, bound in ipairs(limit.bounds) do
+    if not bound.slots then
+      longest = max(longest, bound.period)
+    end
+  end
+  return CREDIT_PERIODS * longest
+end
+
+-- Whether some bound is less than what all need.
+function permits.is_short()
+  for b = 1, #limit.bounds do
+    if limit.fair_weights[b] ~= 0 then
+      return true
+    end
+  end
+  return false
+end
+
 -- The clock of turns goes slower while one who lives on permits is too late.
-local function keep_pace(elapsed)
+function permits.keep_pace(elapsed)
   local first = math.huge
   for _, one in ipairs(limit.queue) do
     if not one.later and one.silent >= limit.now then
       first = min(first, one.turn)
     end
   end
-  local too_late = turns_at() - CREDIT_PERIODS * limit.period - first
+  local too_late = turns_at() - credit() - first
   limit.behind = limit.behind + max(0, min(too_late, elapsed * (1 - LEAST_PACE)))
 end
 
--- How much of the pool is kept for permits: of the batches that are due of those who live on them,
+-- What of the pools is kept for the batches of one that is due, behind those before it: how many
+-- batches that are, as far as its fair share and those before it reach in every bound.
+local function batches_for(one, fairs, asides, wholes, worths)
+  local batches, fits, first = math.huge, math.huge, true
+  local late_for = max(0, turns_at() - one.turn)
+  for b, whole in ipairs(wholes) do
+    first = first and asides[b] == 0
+    if one.ask[b] ~= 0 then
+      local ask, fair = max(one.ask[b], FLOAT_ERROR * whole), one.fair * worths[b]
+      local late = late_for * fair / (ask * limit.bounds[b].period)
+      batches = min(batches, late, fair / ask)
+      fits = min(fits, (fairs[b] - asides[b]) / ask + ROUNDED_UP, (whole - asides[b]) / ask)
+    end
+  end
+  return min(1 + floor(batches), max(floor(fits), first and 1 or 0))
+end
+
+-- How much of each pool is kept for permits: of the batches that are due of those who live on them,
 -- in order, as many as their fair shares are worth; at least the first one. So they do not starve
 -- those that hold shares. Between their turns the others may have it all. If the first is late,
 -- batches do not fit together: those whose turn comes within the same time count, too.
-local function kept_aside()
-  local waiting, at = on_permits(), turns_at()
+function permits.kept_aside()
+  local waiting, at, asides = on_permits(), turns_at(), certainty.zeros()
   if not waiting[1] or waiting[1].turn > at then
-    return 0
+    return asides
   end
-  local soon = 2 * at - waiting[1].turn
-  local whole, fair, aside, due = in_force(), 0, 0, {}
+  local soon, due = 2 * at - waiting[1].turn, {}
+  local wholes, worths, fairs = {}, {}, certainty.zeros()
+  for b, bound in ipairs(limit.bounds) do
+    wholes[b], worths[b] = bound.slots and 0 or state.in_force(bound), state.worth(bound)
+  end
   for _, one in ipairs(waiting) do
     if one.turn <= soon then
       due[#due + 1] = one
-      fair = min(whole, fair + one.fair)
+      for b, whole in ipairs(wholes) do
+        fairs[b] = min(whole, fairs[b] + one.fair * worths[b])
+      end
     end
   end
   for _, one in ipairs(due) do
-    local ask = max(one.ask, FLOAT_ERROR * whole)
-    local late = max(0, at - one.turn) * one.fair / (ask * limit.period)
-    local batches = 1 + floor(min(late, one.fair / ask))
-    local fits = floor(min((fair - aside) / ask + ROUNDED_UP, (whole - aside) / ask))
-    aside = aside + ask * min(batches, max(fits, aside == 0 and 1 or 0))
+    local batches = batches_for(one, fairs, asides, wholes, worths)
+    for b, whole in ipairs(wholes) do
+      if one.ask[b] ~= 0 then
+        asides[b] = asides[b] + max(one.ask[b], FLOAT_ERROR * whole) * batches
+      end
+    end
   end
-  return ceil(min(aside / worth_of_unit(), UNITS))
+  for b, worth in ipairs(worths) do
+    asides[b] = ceil(min(asides[b] / worth, UNITS))
+  end
+  return asides
 end
 
 -- What its fair share has still to make up for stays the same cost when that share changes. A new
 -- instance, where capacity is short, saves for its first batch: otherwise it would pay to come back
 -- under a new name for each one.
-local function follow_fair_share(record)
-  local fair = entitlement(record.weight)
-  if record.fair == 0 then
-    if record.ask == 0 then
+function permits.follow_fair_share(record)
+  local fair, fairs, is_new, ratio = entitlement(record), {}, true, 0
+  for b, bound in ipairs(limit.bounds) do
+    fairs[b] = bound.slots and 0 or fair * state.worth(bound)
+    is_new = is_new and record.bounds[b].fair == 0
+    if fairs[b] ~= 0 then
+      ratio = max(ratio, record.bounds[b].fair / fairs[b])
+    end
+  end
+  if is_new then
+    local ask, asks = permits.ask_of(record)
+    if not asks then
       return
     end
-    if limit.fair_weight ~= 0 then
-      record.turn = max(record.turn, turns_at() + takes_for(record, record.ask))
+    if permits.is_short() then
+      record.turn = max(record.turn, turns_at() + takes_for(record, ask))
     end
   elseif record.turn > turns_at() then
-    record.turn = turns_at() + (record.turn - turns_at()) * (record.fair / fair)
+    record.turn = turns_at() + (record.turn - turns_at()) * ratio
   end
-  record.turn, record.fair = min(record.turn, LATEST), fair
+  record.turn = min(record.turn, LATEST)
+  for b, one in ipairs(record.bounds) do
+    one.fair = fairs[b]
+  end
 end
 
 -- What an instance spent on its share delays its next permit, too: both together are what it may
 -- have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
-local function spent_by_share(record, request, elapsed)
-  if limit.fair_weight == 0 then
+function permits.spent_by_share(record, request, elapsed)
+  if not permits.is_short() then
     record.turn = max(record.turn, turns_at())
     return
   end
+  local ask, asks = permits.ask_of(record)
   if limit.now - elapsed < limit.short_since then
-    if request.spent > 0 then
-      local takes = takes_for(record, max(record.ask, record.piece))
-      record.turn = min(max(record.turn, turns_at() + takes), LATEST)
+    local spent, costs = false, {}
+    for b, said in ipairs(request.bounds) do
+      spent = spent or said.spent > 0
+      costs[b] = max(ask[b], record.bounds[b].piece)
+    end
+    if spent then
+      record.turn = min(max(record.turn, turns_at() + takes_for(record, costs)), LATEST)
     end
     return
   end
-  if record.ask == 0 then
-    record.turn = max(record.turn, turns_at() - CREDIT_PERIODS * limit.period)
+  if not asks then
+    record.turn = max(record.turn, turns_at() - credit())
   end
-  local by_share = max(0, request.spent - request.by_permit)
-  record.turn = record.turn + elapsed * min(1, by_share / entitlement(record.weight))
+  local fair, used = entitlement(record), 0
+  for b, bound in ipairs(limit.bounds) do
+    if not bound.slots then
+      local said = request.bounds[b]
+      local by_share = max(0, said.spent - said.by_permit)
+      used = max(used, min(1, by_share / (fair * state.worth(bound))))
+    end
+  end
+  record.turn = record.turn + elapsed * used
 end
 
--- The last permit is over; if the request reports how it was used, its entry is corrected: for the
+-- The last permit is over; if the request reports how it was used, its entries are corrected: for the
 -- fraction that has stayed in the pool.
-local function correct(record, request)
-  local number, at, cost = record.permit, record.permit_at, record.permit_cost
-  local stayed = limit.wave == record.permit_wave and limit.stayed / record.permit_stayed or 0
-  record.permit, record.permit_at, record.permit_cost = 0, 0, 0
-  record.permit_stayed, record.permit_wave = 0, 0
-  if number == 0 or request.permit ~= number then
-    return
-  end
-  local ledger = ledger_of()
-  ledger_subtract(ledger, at, cost * stayed)
-  local used = {}
-  for i = 1, #request.permit_spent, 2 do
-    local age, stamp = request.permit_spent[i], at
-    if age >= 0 then
-      stamp = min(at, slice_end(limit.now - age, limit.period))
+function permits.correct(record, request)
+  local number = record.permit
+  record.permit = 0
+  local reported = number ~= 0 and request.permit == number
+  for b, bound in ipairs(limit.bounds) do
+    local one, said = record.bounds[b], request.bounds[b]
+    local at, cost = one.permit_at, one.permit_cost
+    local stayed = 0
+    if reported and cost ~= 0 and bound.wave == one.permit_wave then
+      stayed = bound.stayed / one.permit_stayed
     end
-    used[i], used[i + 1] = stamp, request.permit_spent[i + 1]
+    one.permit_at, one.permit_cost, one.permit_stayed, one.permit_wave = 0, 0, 0, 0
+    if reported and cost ~= 0 then
+      local entries, used = state.ledger_of(bound), {}
+      ledger.subtract(entries, at, cost * stayed)
+      for i = 1, #said.permit_spent, 2 do
+        local age, stamp = said.permit_spent[i], at
+        if age >= 0 then
+          stamp = min(at, ledger.slice_end(limit.now - age, bound.period))
+        end
+        used[i], used[i + 1] = stamp, said.permit_spent[i + 1]
+      end
+      local since = limit.now - state.counts_of(bound)
+      ledger.merge(entries, ledger.believed(used, cost, since), stayed)
+    end
   end
-  ledger_merge(ledger, believed(used, cost, limit.now - counts_of(limit)), stayed)
 end
 
--- `part` of the pool was granted: entries of permits are no longer in it as a whole.
-local function handed_over(part)
-  limit.stayed = limit.stayed * (1 - part)
-  if limit.stayed < MIN_STAYED then
-    limit.stayed, limit.wave = 1, limit.wave + 1
+-- `part` of a pool was granted: entries of permits are no longer in it as a whole.
+function permits.handed_over(bound, part)
+  bound.stayed = bound.stayed * (1 - part)
+  if bound.stayed < MIN_STAYED then
+    bound.stayed, bound.wave = 1, bound.wave + 1
   end
 end
 
--- How soon there is room for `missing` more, as far as entries that expire make it.
-local function room_at(missing, interval)
-  local ledger = ledger_of()
-  for i = 1, #ledger, 2 do
-    missing = missing - ledger[i + 1]
-    if missing <= FLOAT_ERROR * in_force() then
-      return max(1, min(4 * interval, ledger[i] + counts_of(limit) - limit.now))
+-- How soon there is room for `missing` more of a bound, as far as entries that expire make it.
+local function room_at(bound, missing, interval)
+  local entries = state.ledger_of(bound)
+  for i = 1, #entries, 2 do
+    missing = missing - entries[i + 1]
+    if missing <= FLOAT_ERROR * state.in_force(bound) then
+      return max(1, min(4 * interval, entries[i] + state.counts_of(bound) - limit.now))
     end
   end
   return interval
 end
 
--- A permit, if it is this one's turn and there is room. When to ask again; -1 for never.
-local function grant_permit(name, record, request)
-  local clock, due = turns_at(), line()
+-- How much room the pool of a bound lacks for a cost, behind those of `due` before `place`; 0 if it
+-- lacks nothing that matters.
+local function missing_in(b, bound, ask, due, place)
+  local spent = ledger.total(state.ledger_of(bound), limit.now - state.counts_of(bound))
+  local room = bound.pool * state.worth(bound) - spent
+  for i, one in ipairs(due) do
+    if i == place then
+      break
+    end
+    room = room - one.ask[b]
+  end
+  if room >= ask - FLOAT_ERROR * state.in_force(bound) then
+    return 0
+  end
+  return ask - room
+end
+
+-- A permit, if it is this one's turn and there is room in all bounds: for all of them, or for none.
+-- When to ask again; -1 for never.
+function permits.grant(name, record, request)
+  local clock, due = turns_at(), permits.line()
   local place
   for i, one in ipairs(due) do
     if one.name == name then
@@ -295,32 +449,40 @@ local function grant_permit(name, record, request)
     end
     return min(4 * record.interval, ceil(record.turn - clock) + 1)
   end
-  local worth = worth_of_unit()
-  local room = limit.pool * worth - ledger_total(ledger_of(), limit.now - counts_of(limit))
-  for i, one in ipairs(due) do
-    if i == place then
-      break
+  local back
+  for b, bound in ipairs(limit.bounds) do
+    local ask = record.bounds[b].ask
+    if ask ~= 0 then
+      local missing = missing_in(b, bound, ask, due, place)
+      if missing > 0 then
+        back = max(back or 0, room_at(bound, missing, record.interval))
+      end
     end
-    room = room - one.ask
   end
-  if room < record.ask - FLOAT_ERROR * in_force() then
-    return room_at(record.ask - room, record.interval)
+  if back then
+    return back
   end
   local turn = clock
-  if limit.fair_weight ~= 0 then
-    local takes = takes_for(record, record.ask)
-    local oldest = clock - max(takes, CREDIT_PERIODS * limit.period)
-    turn = min(max(oldest, record.turn), clock) + takes
+  if permits.is_short() then
+    local takes = takes_for(record, (permits.ask_of(record)))
+    turn = min(max(clock - max(takes, credit()), record.turn), clock) + takes
   end
   record.turn = turn
-  local at = slice_end(limit.now + request.valid, limit.period)
-  ledger_add(ledger_of(), at, record.ask)
   limit.next_id = limit.next_id + 1
-  record.permit, record.permit_at, record.permit_cost = limit.next_id, at, record.ask
-  record.permit_stayed, record.permit_wave = limit.stayed, limit.wave
+  record.permit = limit.next_id
+  for b, bound in ipairs(limit.bounds) do
+    local one = record.bounds[b]
+    if one.ask ~= 0 then
+      local latest = limit.now + request.valid + state.running_of(bound)
+      local at = ledger.slice_end(latest, bound.period)
+      ledger.add(state.ledger_of(bound), at, one.ask)
+      one.permit_at, one.permit_cost = at, one.ask
+      one.permit_stayed, one.permit_wave = bound.stayed, bound.wave
+    end
+  end
   -- It keeps its place until its next request says what it asks for now: otherwise others would be
   -- granted in between what it needs for its next operation.
   record.ask_since = limit.now
-  enqueue(name, record)
+  permits.enqueue(name, record)
   return -1
 end

@@ -10,7 +10,7 @@ local function registry_check(known, packed)
 end
 
 -- What a server process knows at first.
-local function new_registry(server, since)
+function registry.new(server, since)
   return {
     format = FORMAT, server = server, since = since, now = NEVER, skew = 0, names = 0,
     names_until = NEVER, names_span = 0, is_new = true,
@@ -18,7 +18,7 @@ local function new_registry(server, since)
 end
 
 -- What is stored of it, with the time of one name; nil if there is none, or not all of it.
-local function stored_registry(key, field)
+function registry.stored(key, field)
   local read = redis.call('HMGET', key, 'header', 'server', field)
   local header, server, text = read[1], read[2], read[3]
   if not header or not server or #header < CHECK_LENGTH then
@@ -48,20 +48,20 @@ local function stored_registry(key, field)
 end
 
 -- Whether the name of this call is there, or may come. What would find no room does without.
-local function has_room(known)
+function registry.has_room(known)
   return known.has_name or known.names < MAX_NAMES
 end
 
 -- Writes what has changed.
-local function store_registry(key, field, known)
+function registry.store(key, field, known)
   local fields = {}
-  if has_room(known) and (known.names_until ~= (known.was_until or NEVER)
+  if registry.has_room(known) and (known.names_until ~= (known.was_until or NEVER)
     or known.names_span ~= (known.was_span or 0)) then
     known.names = known.has_name and known.names or known.names + 1
     fields[1], fields[2] = field, sealed(field, string.format('%.17g %.0f',
       known.names_until, known.names_span))
   end
-  local packed = write_registry(known)
+  local packed = write_registry(known)[1]
   local header = packed .. registry_check(known, packed)
   if header ~= known.text then
     fields[#fields + 1], fields[#fields + 2] = 'header', header

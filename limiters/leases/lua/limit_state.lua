@@ -1,11 +1,12 @@
 -- How one limit is stored: _coordinator/state.py in Lua. Constants and the fields of what is packed
 -- come from _format.py. Keys, of one slot but for the last:
 --   KEYS[1]  hash, the limit: `header` (packed, with the checksum of all but the records);
---            `server`, `nonce`, `cause`; `ledger`, `returning` (packed pairs); `queue` (who waits for
---            a permit); "=" + instance -> record (packed, with its checksum)
---   KEYS[2]  hash: "=" + instance -> what came along with its last grant, packed pairs of which
---            the first is (born, seq) of its record, with their checksum. If it is lost, the grant
---            counts as spent.
+--            `server`, `nonce`, `cause`, `layout`; `ledger`, `returning` (packed pairs of all bounds,
+--            one behind the other); `queue` (who waits for a permit); "=" + instance -> record
+--            (packed, with its checksum)
+--   KEYS[2]  hash: "=" + instance -> what came along with its last grant: packed (born, seq) of its
+--            record and how many pairs of each bound follow, and these; with their checksum. If it
+--            is lost, the grant counts as spent.
 --   KEYS[3]  hash, for people: "=" + instance -> label; `totals` (packed). It may be lost.
 --   KEYS[4]  the limit of the first format. A string occupies it, so that a process of that format
 --            fails; if it is a hash, this one fails.
@@ -17,25 +18,26 @@
 -- begins with a write that needs no memory, so that a full server can be emptied under it: a call
 -- adds one instance at most, and those that are silent are removed. A new limit is refused.
 --
--- What holds between two calls: checksums fit; the pool, what instances hold and `returning` sum to
--- UNITS; the header counts the records. Where that is not so, everything is forgotten (see
+-- What holds between two calls: checksums fit; of each bound the pool, what instances hold and
+-- `returning` sum to its whole; the header counts the records. Where that is not so, everything is forgotten (see
 -- certainty). A record is compared with its checksum before what it holds goes anywhere.
 --
 -- Nothing relies on the order in which a hash is listed. Times are whole milliseconds.
 
 local OCCUPIED = 'kept by format ' .. FORMAT
 local RECORD_BYTE = byte(RECORD_PREFIX)
+state.RECORD_BYTE = RECORD_BYTE
 
 -- The fields of the limit's hash that are no records.
 local TEXTS = {
-  header = true, server = true, nonce = true, cause = true, ledger = true, returning = true,
-  queue = true,
+  header = true, server = true, nonce = true, cause = true, layout = true, ledger = true,
+  returning = true, queue = true,
 }
+
+state.TEXTS = TEXTS
 
 local stored = {} -- the strings of the limit's hash, as they were read
 local people = {} -- what of KEYS[3] was read, and what is to be written
-local registry -- what the server knows of all limits; nil if there is none
-local limit -- the limit; nil if there is none
 local limit_name -- as the registry calls it
 local old_is_free -- whether nothing occupies KEYS[4]
 
@@ -43,30 +45,36 @@ local records = {
   own = nil, -- the name of the instance that calls, as a field
   own_text = nil, -- its record as it was read
   listed = nil, -- the names and records of all, in turn; nil as long as nobody needs them
+  changed = {}, -- the records that others have from now on, by name
   removed = {}, -- names of those that were given up, and of fields that nothing here has written
   forgotten = false, -- whether all that were stored count no more
 }
+state.records, state.people = records, people
 
 -- The queue: for each a table of what it asks for, packed one after the other.
 
-local WAITER = '<ddddddI4'
+local WAITER = '<dddddI4'
 
-local function read_queue(text)
+local function read_queue(text, bounds)
   local queue, position = {}, 1
   for _ = 1, #text do
     if position > #text then
       break
     end
-    local one = {}
+    local one = { ask = {} }
     local later, length
-    later, one.turn, one.since, one.ask, one.silent, one.fair, length, position =
+    later, one.turn, one.since, one.silent, one.fair, length, position =
       struct.unpack(WAITER, text, position)
     one.later = later ~= 0
+    for b = 1, #bounds do
+      one.ask[b], position = struct.unpack('<d', text, position)
+      assert(is_finite(one.ask[b]))
+    end
     one.name = sub(text, position, position + length - 1)
     position = position + length
     queue[#queue + 1] = one
-    assert(is_finite(later) and is_finite(one.turn) and is_whole(one.since) and is_finite(one.ask)
-      and is_whole(one.silent) and is_finite(one.fair))
+    assert(is_finite(later) and is_finite(one.turn) and is_whole(one.since)
+      and is_whole(one.silent) and is_whole(one.fair))
   end
   assert(position == #text + 1)
   return queue
@@ -74,24 +82,34 @@ end
 
 local function write_queue(queue)
   local parts = {}
-  for i, one in ipairs(queue) do
-    parts[i] = struct.pack(WAITER, one.later and 1 or 0, one.turn, one.since, one.ask, one.silent,
-      one.fair, #one.name) .. one.name
+  for _, one in ipairs(queue) do
+    parts[#parts + 1] = struct.pack(WAITER, one.later and 1 or 0, one.turn, one.since, one.silent,
+      one.fair, #one.name)
+    parts[#parts + 1] = ledger.packed(one.ask)
+    parts[#parts + 1] = one.name
   end
   return table.concat(parts)
 end
 
 -- Whether people may see a limit divided so.
-local function is_divisible(t)
-  return t.capacity / t.factor - FLOAT_ERROR <= MAX_PARTITIONS
+function state.is_divisible(t)
+  return t.bounds[1].capacity / t.factor - FLOAT_ERROR <= MAX_PARTITIONS
+end
+
+-- Whether a bound can have these terms together.
+function state.fits_bound(b)
+  if b.slots then
+    return b.capacity >= 1 and b.capacity <= UNITS and b.capacity % 1 == 0 and b.lasting >= b.period
+  end
+  return b.lasting >= ledger.counts_for(b.period)
 end
 
 -- The checksum of a header and of the texts beside it, but for the number of the format: so a header
 -- of this format is known as one even if that number is damaged.
 local function header_check(packed, texts)
   local parts = {
-    sub(packed, 9), texts.server, texts.nonce, texts.cause, texts.ledger, texts.returning,
-    texts.queue,
+    sub(packed, 9), texts.server, texts.nonce, texts.cause, texts.layout, texts.ledger,
+    texts.returning, texts.queue,
   }
   return check('header', table.concat(parts, '\0'))
 end
@@ -100,24 +118,39 @@ end
 local function whole_header()
   local header = stored.header
   if #header < 8 + CHECK_LENGTH or not (stored.server and stored.nonce and stored.cause
-    and stored.ledger and stored.returning and stored.queue) then
+    and stored.layout and stored.ledger and stored.returning and stored.queue) then
     return nil
   end
   local packed = sub(header, 1, -CHECK_LENGTH - 1)
   return header_check(packed, stored) == sub(header, -CHECK_LENGTH) and packed or nil
 end
 
+-- Whether what is stored of a bound can be: then its lists are read.
+local function completes_bound(b)
+  b.entries, b.back = ledger.pairs_in(b.ledger), ledger.pairs_in(b.returning)
+  if not b.entries or not b.back or not state.fits_bound(b) then
+    return false
+  end
+  if b.slots then
+    return b.whole >= 1
+  end
+  return b.whole == UNITS and b.pool >= 0
+end
+
 -- The limit as it is stored; nil if there is none. And whether there is something that cannot be
 -- read; or the number of another format.
-local function load_limit(instance)
+function state.load_limit(name, instance)
+  limit_name = name
   old_is_free = redis.call('TYPE', OLD).ok == 'none'
   records.own = RECORD_PREFIX .. (instance or '')
-  local read = redis.call('HMGET', LIMIT, 'header', 'server', 'nonce', 'cause', 'ledger',
+  local read = redis.call('HMGET', LIMIT, 'header', 'server', 'nonce', 'cause', 'layout', 'ledger',
     'returning', 'queue', records.own)
   local header
   header, stored.server, stored.nonce, stored.cause = read[1], read[2], read[3], read[4]
-  stored.ledger, stored.returning, stored.queue = read[5], read[6], read[7]
-  stored.header, records.own_text = header, read[8] or nil
+  stored.layout, stored.ledger, stored.returning = read[5], read[6], read[7]
+  stored.queue = read[8]
+  stored.header, records.own_text = header, read[9] or nil
+  records.own_stored = records.own_text
   stored.is_there = header and true or redis.call('EXISTS', LIMIT) == 1
   if not header then
     return nil, stored.is_there
@@ -129,71 +162,101 @@ local function load_limit(instance)
       return nil, false, format
     end
   end
-  local one = read_header(packed)
-  if not one or one.format ~= FORMAT or not is_divisible(one) then
+  local one = packed and read_header(stored.ledger, stored.returning, packed)
+  if not one or one.format ~= FORMAT or #one.bounds == 0 or not state.is_divisible(one) then
     return nil, true
   end
-  stored.entries, one.returning = pairs_in(stored.ledger), pairs_in(stored.returning)
-  if not stored.entries or not one.returning then
-    return nil, true
+  one.fair_units, one.fair_weights, one.level_units, one.level_weights = {}, {}, {}, {}
+  for i, b in ipairs(one.bounds) do
+    if not completes_bound(b) then
+      return nil, true
+    end
+    one.fair_units[i], one.fair_weights[i] = b.fair_units, b.fair_weight
+    one.level_units[i], one.level_weights[i] = b.level_units, b.level_weight
   end
-  local ok, queue = pcall(read_queue, stored.queue)
+  local ok, queue = pcall(read_queue, stored.queue, one.bounds)
   if not ok then
     return nil, true
   end
   one.server, one.nonce, one.cause = stored.server, stored.nonce, stored.cause
+  one.layout = stored.layout
   one.queue = queue
   one.was_deleted = one.deleted
   return one
 end
 
--- The pool's ledger, which many calls do not change.
-local function ledger_of()
-  if not limit.ledger then
-    limit.ledger = stored.entries
-  end
-  return limit.ledger
-end
-
-local function load_registry()
+function state.load_registry()
   if REGISTRY then
-    registry = stored_registry(REGISTRY, RECORD_PREFIX .. limit_name)
+    process = registry.stored(REGISTRY, RECORD_PREFIX .. limit_name)
   end
 end
 
 -- What is stored of the calling instance; nil if nothing is. And whether it cannot be read.
-local function load_own_record()
+function state.load_own_record()
   if records.forgotten or records.removed[records.own] or not records.own_text then
     return nil
   end
-  local record = read_record(unsealed(records.own, records.own_text))
+  local record = read_record(unsealed(records.own, records.own_text), #limit.bounds)
   return record, record == nil
 end
 
--- What came along with an instance's last grant; an empty list if nothing did, or if it is lost.
-local function given_of(record)
-  if not record.given then
-    record.given = {}
-    if record.granted > 0 then
-      local text = redis.call('HGET', GRANTS, records.own)
-      local given = pairs_in(unsealed(records.own, text)) or {}
-      if given[1] == record.born and given[2] == record.seq then
-        table.remove(given, 1)
-        table.remove(given, 1)
-        record.given = given
-      end
+-- What came along with an instance's last grant, of each bound: an empty list if nothing did, or if
+-- it is lost.
+local function load_given(record)
+  local granted = false
+  for _, one in ipairs(record.bounds) do
+    one.given = {}
+    granted = granted or one.granted > 0
+  end
+  local text = granted and unsealed(records.own, redis.call('HGET', GRANTS, records.own))
+  local start = 8 * (2 + #limit.bounds)
+  local values = text and #text >= start and ledger.floats_in(text)
+  if not values or values[1] ~= record.born or values[2] ~= record.seq then
+    return
+  end
+  local lists, position = {}, start + 1
+  for b = 1, #limit.bounds do
+    local count = values[2 + b]
+    if not (is_whole(count) and count >= 0 and count <= #text) then
+      return
+    end
+    lists[b] = ledger.pairs_in(sub(text, position, position + 16 * count - 1))
+    position = position + 16 * count
+    if not lists[b] then
+      return
     end
   end
-  return record.given
+  if position == #text + 1 then
+    for b, one in ipairs(record.bounds) do
+      one.given = one.granted > 0 and lists[b] or {}
+    end
+  end
 end
 
--- Whether something came along with the last grant, and it is not known what.
-local function given_is_lost(record)
-  return record.granted > 0 and #given_of(record) == 0
+function state.given_of(record, b)
+  if not record.bounds[b].given then
+    load_given(record)
+  end
+  return record.bounds[b].given
+end
+
+-- Whether something came along with the last grant of a bound, and it is not known what.
+function state.bound_is_lost(record, b)
+  return record.bounds[b].granted > 0 and #state.given_of(record, b) == 0
+end
+
+-- The same of any bound.
+function state.given_is_lost(record)
+  for b = 1, #record.bounds do
+    if state.bound_is_lost(record, b) then
+      return true
+    end
+  end
+  return false
 end
 
 -- All names and records as stored, in turn, headers and texts among them.
-local function listed()
+function state.listed()
   if records.forgotten then
     return {}
   end
@@ -203,31 +266,71 @@ local function listed()
   return records.listed
 end
 
--- The capacity in force.
-local function in_force()
-  if limit.ramp_rate <= 0 then
-    return limit.capacity
+-- The capacity in force of a bound; of slots, a whole number.
+function state.in_force(b)
+  local capacity = b.capacity
+  if b.ramp_rate > 0 then
+    local risen = b.ramp_rate * max(0, limit.now - b.ramp_at)
+    capacity = min(capacity, max(MIN_CAPACITY, b.ramp_from + risen))
   end
-  local risen = limit.ramp_rate * max(0, limit.now - limit.ramp_at)
-  return min(limit.capacity, max(MIN_CAPACITY, limit.ramp_from + risen))
+  return b.slots and max(1, floor(capacity)) or capacity
 end
 
 -- The most that any spending that counts may have been based on.
-local function most_in_force()
-  return max(in_force(), limit.now < limit.peak_until and limit.peak or 0)
+function state.most_in_force(b)
+  return max(state.in_force(b), limit.now < b.peak_until and b.peak or 0)
 end
 
--- What one unit is worth.
-local function worth_of_unit()
-  return in_force() / UNITS
+-- The ledger of a bound's pool, which many calls do not change.
+function state.ledger_of(b)
+  b.is_open = true
+  return b.entries
 end
 
-local function counts_of(terms)
-  return counts_for(terms.period)
+-- What one unit of a bound is worth.
+function state.worth(b)
+  return b.slots and 1 or state.in_force(b) / UNITS
 end
 
-local function span_of(terms)
-  return terms.lease + counts_for(terms.period)
+-- Follows the number of slots in force. What instances hold beyond that, they release.
+function state.resize(b)
+  local whole = b.slots and floor(state.in_force(b)) or UNITS
+  b.pool = b.pool + whole - b.whole
+  b.whole = whole
+end
+
+function state.resize_all()
+  for _, b in ipairs(limit.bounds) do
+    state.resize(b)
+  end
+end
+
+-- The units of each bound.
+function state.wholes()
+  local wholes = {}
+  for i, b in ipairs(limit.bounds) do
+    wholes[i] = b.whole
+  end
+  return wholes
+end
+
+-- How long an entry of a bound counts after its stamp.
+function state.counts_of(b)
+  return ledger.counts_for(b.period)
+end
+
+-- For how long after its start a cost of a rate may be stamped.
+function state.running_of(b)
+  return b.slots and 0 or b.lasting - ledger.counts_for(b.period)
+end
+
+-- How long it takes until nothing is left of a lease under these terms.
+function state.span_of(terms)
+  local longest = 0
+  for _, b in ipairs(terms.bounds) do
+    longest = max(longest, b.lasting)
+  end
+  return terms.lease + longest
 end
 
 -- Writing, once, at the end.
@@ -241,27 +344,27 @@ local function delete_fields(key, names)
 end
 
 local function save_registry()
-  if registry then
-    store_registry(REGISTRY, RECORD_PREFIX .. limit_name, registry)
+  if process then
+    registry.store(REGISTRY, RECORD_PREFIX .. limit_name, process)
   end
 end
 
 -- What is known of totals, and of the label of the calling instance.
-local function load_people()
+function state.load_people()
   local read = redis.call('HMGET', PEOPLE, 'totals', records.own)
   people.stored_totals, people.stored_label = read[1], read[2]
 end
 
 -- Counts what an instance reports.
-local function add_totals(added)
+function state.add_totals(added)
   if #added == 0 then
     return
   end
-  local sums, known = {}, floats_in(people.stored_totals) or {}
+  local sums, known = {}, ledger.floats_in(people.stored_totals) or {}
   for i = 1, max(#added, min(#known, MAX_TOTALS)) do
     sums[i] = (added[i] or 0) + (known[i] or 0)
   end
-  people.totals = packed(sums)
+  people.totals = ledger.packed(sums)
 end
 
 local function save_people()
@@ -286,35 +389,48 @@ local function save_people()
 end
 
 local function save_grant(record)
-  if not record or not record.given then
+  if not record or not record.bounds[1].given then
     return
   end
-  if record.granted > 0 and record.is_granted then
-    local text = packed({ record.born, record.seq }) .. packed(record.given)
-    redis.call('HSET', GRANTS, records.own, sealed(records.own, text))
-  elseif record.granted == 0 and record.was_granted then
+  local counts, parts, granted = { record.born, record.seq }, { '' }, false
+  for b, one in ipairs(record.bounds) do
+    granted = granted or one.granted > 0
+    counts[2 + b] = #one.given / 2
+    parts[1 + b] = ledger.packed(one.given)
+  end
+  if granted and record.is_granted then
+    parts[1] = ledger.packed(counts)
+    redis.call('HSET', GRANTS, records.own, sealed(records.own, table.concat(parts)))
+  elseif not granted and record.was_granted then
     redis.call('HDEL', GRANTS, records.own)
   end
 end
 
+-- The packed header, and the texts beside it.
+local function written()
+  limit.format = FORMAT
+  for i, b in ipairs(limit.bounds) do
+    b.ledger = b.is_open and ledger.packed(b.entries) or b.ledger
+    b.returning = ledger.packed(b.back)
+    b.fair_units, b.fair_weight = limit.fair_units[i], limit.fair_weights[i]
+    b.level_units, b.level_weight = limit.level_units[i], limit.level_weights[i]
+  end
+  local header = write_header(limit)
+  return header[3], {
+    server = limit.server, nonce = limit.nonce, cause = limit.cause, layout = limit.layout,
+    ledger = header[1], returning = header[2], queue = write_queue(limit.queue),
+  }
+end
+
 -- Writes what has changed; `record` is that of the calling instance, if it has one.
-local function save(record)
+function state.save(record)
   if stored.is_there then
     redis.call('HDEL', LIMIT, '') -- needs no memory: see above
   end
   if old_is_free then
     redis.call('SET', OLD, OCCUPIED)
   end
-  limit.format = FORMAT
-  local new = {
-    server = limit.server,
-    nonce = limit.nonce,
-    cause = limit.cause,
-    ledger = limit.ledger and packed(limit.ledger) or stored.ledger,
-    returning = packed(limit.returning),
-    queue = write_queue(limit.queue),
-  }
-  local header = write_header(limit)
+  local header, new = written()
   new.header = header .. header_check(header, new)
   local fields = { 'header', new.header }
   local start = records.forgotten
@@ -325,7 +441,7 @@ local function save(record)
   end
   if record then
     local text = sealed(records.own, write_record(record))
-    if start or text ~= records.own_text or records.removed[records.own] then
+    if start or text ~= records.own_stored or records.removed[records.own] then
       fields[#fields + 1], fields[#fields + 2] = records.own, text
     end
   end
@@ -344,7 +460,14 @@ local function save(record)
       end
     end
   end
-  redis.call('HSET', LIMIT, unpack(fields))
+  for name, text in pairs(start and {} or records.changed) do
+    if not records.removed[name] and (name ~= records.own or not record) then
+      fields[#fields + 1], fields[#fields + 2] = name, text
+    end
+  end
+  for i = 1, #fields, MOST_AT_ONCE do
+    redis.call('HSET', LIMIT, unpack(fields, i, min(#fields, i + MOST_AT_ONCE - 1)))
+  end
   if limit.deleted then
     local left = max(0, limit.not_before - limit.now) + 2 * DEFAULT_SPAN
     for _, key in ipairs({ LIMIT, OLD }) do

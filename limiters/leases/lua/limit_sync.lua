@@ -1,30 +1,41 @@
 -- Serves one request of one instance, exactly as Coordinator.sync in _coordinator/coordinator.py.
 --
 -- KEYS   those of limit_state.lua
--- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
--- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
---        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
+-- ARGV   the name of the limit; then the texts of _format.REQUEST and the lists of REQUEST_BOUND, in
+--        order, and the numbers of both packed
+-- Reply  the texts of _format.REPLY and the lists of REPLY_BOUND, in order, and the numbers of both
+--        packed. Or an error, and nothing written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
 --        the first format is stored; WRONGTYPE and a key that is no hash.
 --
 -- A limit of another format is answered with the kind "format" and its number, a request with
 -- something that no instance has with the kind "invalid": nobody else is to suffer from it.
 
--- A list of a request; nil if it cannot be one.
-local function list_of(text, read, width)
-  return #text <= 8 * width and read(text) or nil
+-- Reads the lists of a request of one bound; whether all of them can be ones.
+local function has_lists(said)
+  for _, name in ipairs({ 'history', 'stamped', 'permit_spent' }) do
+    said[name] = #said[name] <= 16 * MAX_ENTRIES and ledger.pairs_in(said[name])
+    if not said[name] then
+      return false
+    end
+  end
+  return true
 end
 
 -- Whether all of a request can be an instance's: then its lists are read, and what would reach
 -- further than anything of an instance does is cut. `checked` in _messages.py is the same.
 local function is_valid(request)
-  request.history = list_of(request.history, pairs_in, 2 * MAX_ENTRIES)
-  request.stamped = list_of(request.stamped, pairs_in, 2 * MAX_ENTRIES)
-  request.permit_spent = list_of(request.permit_spent, pairs_in, 2 * MAX_ENTRIES)
-  request.totals = list_of(request.totals, floats_in, MAX_TOTALS)
   local length = #request.instance
-  if not (request.history and request.stamped and request.permit_spent and request.totals)
-    or length == 0 or length > MAX_NAME or not fits_request(request)
-    or not is_divisible(request) then
+  if #request.bounds == 0 or length == 0 or length > MAX_NAME or not fits_request(request)
+    or not state.is_divisible(request) then
+    return false
+  end
+  for _, said in ipairs(request.bounds) do
+    if not has_lists(said) or not state.fits_bound(said) then
+      return false
+    end
+  end
+  request.totals = #request.totals <= 8 * MAX_TOTALS and ledger.floats_in(request.totals)
+  if not request.totals then
     return false
   end
   for _, one in ipairs(request.totals) do
@@ -49,7 +60,7 @@ local function sync()
   if not is_valid(request) then
     return write_reply({ kind = 'invalid', format = FORMAT })
   end
-  local failure, format = load(ARGV[1], request.instance, server, version)
+  local failure, format = coordinator.load(ARGV[1], request.instance, server, version)
   if format then
     return write_reply({ kind = 'format', format = format, seq = request.seq })
   end
@@ -57,13 +68,13 @@ local function sync()
     return failure
   end
   local clock = server_time()
-  local now = confirmed_time(request, server, clock)
+  local now = coordinator.confirmed_time(request, server, clock)
   if not now then
     return write_reply({ kind = 'retry', format = FORMAT, seq = request.seq, server = server })
   end
-  local reply, record = serve(request, server, now)
-  store_time(server, now, clock - now)
-  save(record)
+  local reply, record = coordinator.serve(request, server, now)
+  coordinator.store_time(server, now, clock - now)
+  state.save(record)
   reply.format, reply.seq, reply.server, reply.now = FORMAT, request.seq, server, now
   return write_reply(reply)
 end

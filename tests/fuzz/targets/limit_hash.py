@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dispatcher.cli._commands.leases.table import as_json, page
 from dispatcher.cli._text.wording import grants, skew, terms_of, uncertainty, waiters
@@ -24,16 +24,25 @@ from limiters.leases._format import (
     DEFAULT_SPAN,
     FORMAT,
     HEADER,
+    HEADER_BOUND,
     RECORD,
+    RECORD_BOUND,
     REGISTRY,
+    SCANNED,
+    SCANNED_BOUND,
     UNITS,
+    Field,
     Fields,
-    numbers_of,
 )
 from limiters.leases.protocol import LimitView, view_of
 from tests.fuzz.inputs import Input, of_blob, of_number, of_numbers
 
-_TEXTS = (b"server", b"nonce", b"cause", b"ledger", b"returning", b"queue")
+_TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"queue")
+_PARTS = (
+    (SCANNED, SCANNED_BOUND),
+    (RECORD[len(SCANNED) :], RECORD_BOUND[len(SCANNED_BOUND) :]),
+)
+"""A record: what is scanned of the instance and of each bound, then the rest of both."""
 
 
 def check(data: bytes) -> None:
@@ -41,12 +50,14 @@ def check(data: bytes) -> None:
     is_whole = given.byte() % 4 != 3
     clock = int(min(2**53, max(-(2**53), _finite(given.number()))))
     fields = {name: given.blob() for name in _TEXTS}
-    packed = _packed(given, HEADER)
+    bounds = 1 + given.byte() % 3
+    packed = _packed(given, HEADER, *[HEADER_BOUND] * bounds)
     fields[b"header"] = packed + (header_checksum(packed, fields) if is_whole else given.take(16))
     people, grants = {b"totals": given.blob()}, dict[bytes, bytes]()
     for _ in range(given.byte() % 5):
         name = b"=" + given.blob()
-        fields[name] = _sealed(name, _packed(given, RECORD))
+        record = [one for own, bound in _PARTS for one in (own, *[bound] * bounds)]
+        fields[name] = _sealed(name, _packed(given, *record))
         people[name] = given.blob()
         grants[name] = _sealed(name, given.blob())
     _read_registry(given, fields)
@@ -62,7 +73,8 @@ def check(data: bytes) -> None:
 
 def _show(view: LimitView) -> None:
     assert 1 <= view.partitions <= 10_000
-    assert 0 <= view.free <= 1
+    assert all(one.free <= 1 for one in view.bounds)
+    assert all(one.free >= 0 for one in view.bounds if not one.terms.slots)
     page("orders", view)
     json.dumps(as_json("orders", view))
     assert terms_of(view)
@@ -88,8 +100,8 @@ def _finite(number: float) -> float:
     return number if abs(number) < 2**60 else 0.0
 
 
-def _packed(given: Input, declared: Fields) -> bytes:
-    numbers = [given.number() for _ in numbers_of(declared)]
+def _packed(given: Input, *declared: Fields) -> bytes:
+    numbers = [given.number() for fields in declared for _ in fields]
     return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
@@ -110,6 +122,9 @@ def _seed(*, instances: int, **values: float) -> bytes:
         "capacity": 1_000,
         "factor": 50,
         "period": 1_000,
+        "lasting": 1_006,
+        "whole": UNITS,
+        "ease": 1,
     }
     own |= {"lease": 5_000, "instances": instances, "pool": UNITS - instances * 7, "stayed": 1}
     record: dict[str, float] = {
@@ -120,16 +135,17 @@ def _seed(*, instances: int, **values: float) -> bytes:
         "until": 105_000,
     }
     record |= {"seq": 1, "born": 1, "ask": 3, "granted": 7, "weight": 1_000, "spent": 2.5}
-    waiter = struct.pack("<6dI", 0, 1, 99_000, 3, 99_500, 50, 1) + b"0"
-    parts = [b"\0", of_number(100_010), *(of_blob(it) for it in (b"s", b"n", b"", b"", b""))]
-    parts += [of_blob(waiter), _numbers(HEADER, own | values), of_blob(struct.pack("<2d", 4, 2.5))]
-    parts.append(bytes([instances]))
+    waiter = struct.pack("<5dI", 0, 1, 99_000, 99_500, 50, 1) + struct.pack("<d", 3) + b"0"
+    parts = [b"\0", of_number(100_010), *(of_blob(it) for it in (b"s", b"n", b"", b"", b"", b""))]
+    parts += [of_blob(waiter), b"\0", _numbers((*HEADER, *HEADER_BOUND), own | values)]
+    parts += [of_blob(struct.pack("<2d", 4, 2.5)), bytes([instances])]
+    stored = [one for of_both in _PARTS for declared in of_both for one in declared]
     for name in range(instances):
-        given = struct.pack("<4d", 1, 1, 99_990, 2.5)
-        parts += [of_blob(str(name)), _numbers(RECORD, record), of_blob("host:7"), of_blob(given)]
+        given = struct.pack("<5d", 1, 1, 1, 99_990, 2.5)
+        parts += [of_blob(str(name)), _numbers(stored, record), of_blob("host:7"), of_blob(given)]
     parts += [_numbers(REGISTRY, {"format": FORMAT, "names": 1}), of_blob("106000 6000")]
     return b"".join(parts)
 
 
-def _numbers(declared: Fields, values: Mapping[str, float]) -> bytes:
-    return of_numbers([values.get(one.name, 0) for one in numbers_of(declared)])
+def _numbers(declared: Iterable[Field], values: Mapping[str, float]) -> bytes:
+    return of_numbers([values.get(one.name, 0) for one in declared])

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from limiters._instance_share import InstanceShare
 from limiters.leases._codec import UNREADABLE, reply_of
-from limiters.leases._format import FORMAT, REPLY, UNITS, numbers_of, texts_of
+from limiters.leases._format import FORMAT, REPLY, REPLY_BOUND, UNITS, numbers_of, texts_of
 from limiters.leases._messages import Kind, Terms
 from tests.fuzz.inputs import Input, of_blob, of_numbers
 
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 
 
 def check(data: bytes) -> None:
@@ -21,8 +21,8 @@ def check(data: bytes) -> None:
     while given.has_more:
         share.want(500.0, 100.0, now)
         share.compose(now)
-        answer = [given.blob() for _ in texts_of(REPLY)]
-        numbers = [given.number() for _ in numbers_of(REPLY)]
+        answer = [given.blob() for _ in (*texts_of(REPLY), *texts_of(REPLY_BOUND))]
+        numbers = [given.number() for _ in (*numbers_of(REPLY), *REPLY_BOUND)]
         packed = struct.pack(f"<{len(numbers)}d", *numbers)
         try:
             reply = reply_of([*answer, packed[: -given.byte() or None]])
@@ -46,8 +46,9 @@ def seeds() -> Iterator[bytes]:
 
 def of_reply(kind: Kind, **values: float) -> bytes:
     own: dict[str, float] = {"format": FORMAT, "now": 100_000, "capacity": 1_000, "factor": 50}
-    own |= {"period": 1_000, "lease": 2_000, "in_force": 1_000, "certain": 1, "back": -1}
-    own |= {"permit_cost": 20, "share": UNITS // 4} | values
+    own |= {"period": 1_000, "lasting": 1_006, "lease": 2_000, "in_force": 1_000, "certain": 1}
+    own |= {"permit_cost": 20, "share": UNITS // 4, "back": -1, "given": 1} | values
     said = {"kind": str(kind).encode(), "server": b"s", "given": struct.pack("<2d", 99_990, 2.5)}
-    texts = [of_blob(said.get(one.name, b"")) for one in texts_of(REPLY)]
-    return b"".join(texts) + of_numbers([own.get(one.name, 0) for one in numbers_of(REPLY)]) + b"\0"
+    texts = [of_blob(said.get(one.name, b"")) for one in (*texts_of(REPLY), *texts_of(REPLY_BOUND))]
+    numbers = [own.get(one.name, 0) for one in (*numbers_of(REPLY), *REPLY_BOUND)]
+    return b"".join(texts) + of_numbers(numbers) + b"\0"

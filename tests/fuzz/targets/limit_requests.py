@@ -12,15 +12,17 @@ from typing import Any
 from limiters._support.validation import ArgumentError
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.certainty import agrees
-from limiters.leases._coordinator.state import Record
-from limiters.leases._format import RECORD, REQUEST, Field, FieldKind
-from limiters.leases._messages import Kind, Request, Terms
+from limiters.leases._coordinator.state import Holding
+from limiters.leases._format import RECORD, RECORD_BOUND, REQUEST, REQUEST_BOUND, Field, FieldKind
+from limiters.leases._messages import BoundTerms, Kind, Request, Terms, altered
 from limiters.leases._options import TermsChange
 from limiters.leases.protocol import view_of
 from tests.fuzz.inputs import Input, of_blob, of_number
 
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+FIELDS = (*REQUEST, *REQUEST_BOUND)
 _OF_TERMS = {one.name for one in fields(Terms)}
+_OF_BOUND_TERMS = {one.name for one in fields(BoundTerms)}
 
 
 def check(data: bytes) -> None:
@@ -38,7 +40,7 @@ def check(data: bytes) -> None:
             coordinator.delete(server, clock, f"deleted {seq}")
         else:
             name = given.choice("abc")
-            usual = Request(name, seq, TERMS, need=500.0, server=server)
+            usual = Request.scalar(name, seq, TERMS, need=500.0, server=server)
             known = replace(usual, nonce=nonces.get(name, ""), born=borns.get(name, 0))
             reply = coordinator.sync(_request(given, known), server, clock)
             if reply.kind in (Kind.ANSWER, Kind.CHALLENGE):
@@ -51,23 +53,24 @@ def _judge(coordinator: Coordinator, clock: int) -> None:
     if limit is None:
         return
     assert agrees(limit)
-    assert limit.pool >= 0
+    assert all(bound.pool >= 0 for bound in limit.bounds)
     for record in limit.records.values():
         for one in RECORD:
-            assert one.fits(_stored(record, one)), f"{one.name} is {_stored(record, one)!r}"
+            assert one.fits(getattr(record, one.name)), f"{one.name} of {record!r}"
+        for holding in record.holdings:
+            for one in RECORD_BOUND:
+                assert one.fits(_stored(holding, one)), f"{one.name} of {holding!r}"
     view_of(limit, coordinator.totals.counts, clock, coordinator.default_span)
 
 
-def _stored(record: Record, one: Field) -> Any:
+def _stored(holding: Holding, one: Field) -> Any:
     owner, _, name = one.name.partition("_")
-    if owner == "permit":
-        return getattr(record.permit, name or "number")
-    return getattr(record, one.name)
+    return getattr(holding.permit, name) if owner == "permit" else getattr(holding, one.name)
 
 
 def _request(given: Input, request: Request) -> Request:
     for _ in range(given.byte() % 8):
-        one = given.choice(REQUEST)
+        one = given.choice(FIELDS)
         value: Any = given.number()
         if one.kind is FieldKind.TEXT:
             value = given.text()
@@ -81,11 +84,19 @@ def _request(given: Input, request: Request) -> Request:
             value = bool(value)
         elif one.kind is FieldKind.WHOLE and value == value and abs(value) < 1e300:
             value = int(value)
-        if one.name in _OF_TERMS:
-            request = replace(request, terms=replace(request.terms, **{one.name: value}))
-        else:
-            request = replace(request, **{one.name: value})
+        request = _with(request, one.name, value)
     return request
+
+
+def _with(request: Request, name: str, value: Any) -> Request:
+    """The same with another value, of the terms or of the bound if it is one of theirs."""
+    [bound] = request.terms.bounds
+    if name in _OF_BOUND_TERMS:
+        terms = replace(request.terms, bounds=(replace(bound, **{name: value}),))
+        return replace(request, terms=terms)
+    if name in _OF_TERMS:
+        return replace(request, terms=replace(request.terms, **{name: value}))
+    return altered(request, **{name: value})
 
 
 def _change(coordinator: Coordinator, given: Input, server: str, clock: int) -> None:
@@ -93,7 +104,7 @@ def _change(coordinator: Coordinator, given: Input, server: str, clock: int) -> 
     said = {name: given.number() for name in names if given.byte() % 2}
     try:
         change = TermsChange(**said)
-        coordinator.set_terms(server, clock, f"set {clock}", **change.in_milliseconds())
+        coordinator.set_terms(server, clock, f"set {clock}", change.of(None))
     except ArgumentError:
         return
 
@@ -102,7 +113,7 @@ def seeds() -> Iterator[bytes]:
     ask = b"\0\0"
     yield b"".join([ask + bytes([number % 3, 0]) for number in range(70)])
     pairs = of_number(0) + of_blob(struct.pack("<2d", 10, 2.5))
-    names = [one.name for one in REQUEST]
+    names = [one.name for one in FIELDS]
     release = bytes([names.index("released")]) + of_number(2**30)
     history = bytes([names.index("history")]) + pairs
     started = b"\4\0" + of_number(10**4) + b"\0\0"

@@ -21,7 +21,7 @@ from limiters import RedisLeaseManager, SharedResource
 from limiters.leases._messages import Terms
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main", "exporter"]
-TERMS = Terms(1_000, 100, 1_000, 1_000)
+TERMS = Terms.scalar(1_000, 100, 1_000, 1_000)
 PATIENCE = 60
 Samples = dict[tuple[str, ...], float]
 

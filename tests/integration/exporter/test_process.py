@@ -142,7 +142,7 @@ def test_it_needs_no_more_of_redis_than_the_document_says(
     allowed = NEEDS.rules("dispatcher").split()
     with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
         make(manager)
-        manager.sync(Request("one", 1, TERMS, need=500))
+        manager.sync(Request.scalar("one", 1, TERMS, need=500))
     with closing(Timeline(shared_redis.url, "jobs")) as timeline:
         timeline.producer("makers").create([Message(n, delay=0) for n in range(3)])
         timeline.consumer("worker").lease(1, 5)

@@ -154,7 +154,7 @@ def _heard_of(proxy: Proxy, lost: int, limiter: SharedResource) -> bool:
 
 def test_publishing_makes_no_calls_of_its_own(shared_redis: EmbeddedRedis, proxy: Proxy) -> None:
     with closing(RedisLeaseManager(shared_redis.url, name="orders", lease_time=1)) as manager:
-        manager.sync(Request("somebody", 0, TERMS, need=1))  # the script is there
+        manager.sync(Request.scalar("somebody", 0, TERMS, need=1))  # the script is there
     limiter = limiter_of(proxy.url)
     work(limiter, 300)
     requests = proxy.requests

@@ -153,11 +153,11 @@ def test_restarted_empty_it_knows_nothing(
 def test_c12_a_new_limit_grants_at_once_there_but_not_once_it_was_restarted(
     password: str | None,
 ) -> None:
-    terms = Terms(capacity=100.0, factor=10.0, period=1_000, lease=2_000)
+    terms = Terms.scalar(capacity=100.0, factor=10.0, period=1_000, lease=2_000)
 
     def first_reply(server: EmbeddedRedis) -> Reply:
         with closing(RedisLeaseManager(server.url, name="orders")) as manager:
-            return manager.sync(Request("one", 1, terms, need=50.0))
+            return manager.sync(Request.scalar("one", 1, terms, need=50.0))
 
     with EmbeddedRedis(password=password) as server:
         reply = first_reply(server)

@@ -11,17 +11,32 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from limiters import LeaseManager, LeaseManagerError, MemoryLeaseManager, RedisLeaseManager
+from limiters import (
+    ArgumentError,
+    LeaseManager,
+    LeaseManagerError,
+    MemoryLeaseManager,
+    RedisLeaseManager,
+)
 from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._layout import BoundLayout, layout_of
+from limiters.leases._messages import (
+    BoundRequest,
+    BoundTerms,
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    altered,
+)
 from limiters.leases._scripts import TWIN, registry_key, source_of
 from limiters.testing import ManualClock
 
-TERMS = Terms(1_000.0, 100.0, period=60_000, lease=50_000)
+TERMS = Terms.scalar(1_000.0, 100.0, period=60_000, lease=50_000)
 """Long enough for the slowest of machines."""
-QUICK = replace(TERMS, period=100, lease=300)
+QUICK = altered(TERMS, period=100, lease=300)
 """For what has to be waited for."""
 
 
@@ -36,10 +51,10 @@ class Kept:
     def ask(self, instance: str, seq: int, **said: Any) -> Reply:
         """What is answered, at once after a challenge."""
         settings: dict[str, Any] = {"terms": TERMS, "interval": 500}
-        request = Request(instance, seq, **settings | said)
+        request = Request.scalar(instance, seq, **settings | said)
         reply = self.manager.sync(request)
         if reply.kind is Kind.CHALLENGE:
-            return self.manager.sync(replace(request, nonce=reply.nonce, ended=True))
+            return self.manager.sync(altered(request, nonce=reply.nonce, ended=True))
         return reply
 
     def all_of(self, instance: str = "a", terms: Terms = TERMS) -> Reply:
@@ -143,7 +158,7 @@ def test_c5_who_asks_alone_gets_all_it_needs_and_half_of_what_is_left(kept: Kept
     assert reply.units == pytest.approx(0.7 * UNITS, abs=2)
     assert reply.share == pytest.approx(0.4 * UNITS, abs=2)
     assert not reply.short
-    assert reply.terms == replace(TERMS, in_force=1_000.0, served=reply.terms.served)
+    assert reply.terms == altered(TERMS, in_force=1_000.0, served=reply.terms.served)
 
 
 def test_c2_spending_goes_along_with_capacity_in_proportion(kept: Kept) -> None:
@@ -159,7 +174,7 @@ def test_c2_spending_goes_along_with_capacity_in_proportion(kept: Kept) -> None:
 
 
 def test_c2_spending_is_never_made_older_than_it_is(kept: Kept) -> None:
-    terms = replace(TERMS, period=1_000)
+    terms = altered(TERMS, period=1_000)
     first = kept.all_of(terms=terms)
     before = kept.now()
     gives = {"released": UNITS, "history": ((200, 5.0),)}
@@ -270,7 +285,7 @@ def test_c5_shares_follow_the_weights(kept: Kept) -> None:
 
 
 def test_c5_more_instances_than_partitions_hold_fractions(kept: Kept) -> None:
-    terms = replace(TERMS, factor=1_000.0)  # a single one
+    terms = altered(TERMS, factor=1_000.0)  # a single one
     for seq in range(1, 4):
         kept.turn(0.01)
         shares = [kept.ask(f"i{n}", seq, terms=terms, need=1_000.0).share for n in range(30)]
@@ -291,8 +306,78 @@ def test_c9_anyone_changes_the_capacity_for_all(kept: Kept) -> None:
     assert (view.terms.capacity, view.terms.factor) == (2_000.0, 7.0)
 
 
+BOUNDED = Terms(
+    (BoundTerms.rate(600.0, 60_000), BoundTerms.rate(10.0, 1_000), BoundTerms.in_flight(20, 1_000)),
+    60.0,
+    50_000,
+    layout_of([BoundLayout("requests"), BoundLayout("requests"), BoundLayout("calls", slots=True)]),
+)
+
+
+def bounded(kept: Kept, seq: int = 1, **said: Any) -> Reply:
+    """One instance needs half of each bound."""
+    needs = tuple(BoundRequest(need=one.capacity / 2) for one in BOUNDED.bounds)
+    request = Request("a", seq, BOUNDED, needs, **said)
+    reply = kept.manager.sync(request)
+    if reply.kind is Kind.CHALLENGE:
+        return kept.manager.sync(replace(request, nonce=reply.nonce, ended=True))
+    return reply
+
+
+def test_v1_each_bound_is_granted_and_seen_by_its_name(kept: Kept) -> None:
+    reply = bounded(kept)
+    assert [
+        one.units >= terms.units // 2
+        for one, terms in zip(reply.bounds, BOUNDED.bounds, strict=True)
+    ]
+    view = kept.manager.look()
+    assert view is not None
+    assert [one.dimension for one in view.bounds] == ["requests", "requests/1s", "calls"]
+    [instance] = view.instances
+    assert [one.need for one in instance.bounds] == pytest.approx([300.0, 5.0, 10.0])
+    assert [one.held >= 0.5 for one in instance.bounds] == [True, True, True]
+
+
+def test_c9_an_operator_changes_the_capacity_of_one_dimension(kept: Kept) -> None:
+    born = bounded(kept).born
+    assert kept.manager.set_terms(capacity={"calls": 5.0, "requests/1s": 20.0})
+    reply = bounded(kept, 2, born=born)
+    assert [one.capacity for one in reply.terms.bounds] == [600.0, 20.0, 5.0]
+    assert [one.in_force for one in reply.terms.bounds] == [600.0, 20.0, 5.0]
+    view = kept.manager.look()
+    assert view is not None
+    assert [one.capacity for one in view.bounds] == [600.0, 20.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"capacity": 5.0}, "capacity must be given by the names of dimensions: requests, req"),
+        ({"capacity": {"tokens": 5.0}}, "capacity must be of one of the limit's dimensions: req"),
+        ({"capacity": {"calls": 2.5}}, "capacity must be what a limit can have, not 2.5"),
+        ({"capacity": {"calls": 2.0}, "period": 5.0}, "period must be left out"),
+    ],
+)
+def test_v7_a_change_that_does_not_fit_the_dimensions_is_refused(
+    kept: Kept, change: dict[str, Any], said: str
+) -> None:
+    bounded(kept)
+    with pytest.raises(ArgumentError, match=said):
+        kept.manager.set_terms(**change)
+    view = kept.manager.look()
+    assert view is not None
+    assert view.terms.bounds[2].capacity == 20.0
+
+
+def test_c11_an_instance_of_other_bounds_is_refused_and_told_which_there_are(kept: Kept) -> None:
+    bounded(kept)
+    reply = kept.ask("b", 1, terms=TERMS, need=5.0)
+    assert (reply.kind, reply.terms.layout) == (Kind.REFUSED, BOUNDED.layout)
+    assert len(reply.terms.bounds) == 3
+
+
 def test_c9_a_raise_can_be_ramped(kept: Kept) -> None:
-    terms = replace(QUICK, lease=2_000)  # so that time is believed for as long as it is waited here
+    terms = altered(QUICK, lease=2_000)  # so that time is believed for as long as it is waited here
     kept.ask("a", 1, terms=terms)
     before = kept.now()
     assert kept.manager.set_terms(capacity=2_000.0, ramp=5_000.0)
@@ -310,7 +395,7 @@ def test_c11_another_lease_or_period_is_refused_until_an_operator_sets_it(
     kept: Kept, field: str
 ) -> None:
     first = kept.all_of()
-    terms = replace(TERMS, **{field: 30_000})  # type: ignore[arg-type]
+    terms = altered(TERMS, **{field: 30_000})
     refused = kept.ask("b", 1, terms=terms)
     assert (refused.kind, refused.terms.agrees(TERMS)) == (Kind.REFUSED, True)
     changes = {"lease_time": 30.0} if field == "lease" else {"period": 30.0}
@@ -365,7 +450,7 @@ def test_c12_a_limit_of_which_nothing_is_out_can_be_deleted_and_made_again(kept:
     kept.ask("a", 2, terms=QUICK, born=first.born, leaving=True)
     assert kept.manager.delete()
     kept.turn(0.01)
-    reply = kept.ask("b", 1, terms=replace(QUICK, capacity=70.0), need=70.0)
+    reply = kept.ask("b", 1, terms=altered(QUICK, capacity=70.0), need=70.0)
     assert (reply.created, reply.certain, reply.units) == (True, True, UNITS)
 
 
@@ -483,9 +568,9 @@ def test_a_limit_for_which_the_registry_has_no_room_is_uncertain_at_first(
         for name in ("first", "second", "third")
     }
     for name, manager in managers.items():
-        reply = manager.sync(Request("a", 1, TERMS))
+        reply = manager.sync(Request.scalar("a", 1, TERMS))
         assert reply.kind is (Kind.CHALLENGE if name == "third" else Kind.ANSWER)
-    again = managers["third"].sync(Request("a", 2, TERMS, nonce=reply.nonce))
+    again = managers["third"].sync(Request.scalar("a", 2, TERMS, nonce=reply.nonce))
     assert again.kind is Kind.ANSWER
     assert again.uncertain > 0
     for manager in managers.values():

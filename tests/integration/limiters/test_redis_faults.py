@@ -26,7 +26,7 @@ from tests.servers.ports import own_port
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
 
-TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
+TERMS = Terms.scalar(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def refused(url: str, complaint: str, **options: float) -> Iterator[None]:
     manager = RedisLeaseManager(url, name="limit", **options)  # type: ignore[arg-type]
     yield
     with pytest.raises(LeaseManagerError, match=complaint) as caught:
-        manager.sync(Request("a", 1, TERMS, need=10.0))
+        manager.sync(Request.scalar("a", 1, TERMS, need=10.0))
     assert "secret" not in str(caught.value)
     assert str(caught.value).startswith("Redis at " + manager._connection.where)
     manager.close()
@@ -102,16 +102,16 @@ def test_user_who_may_do_what_the_advice_says_can_do_everything(
     admin.execute_command(*command.split())
     manager = RedisLeaseManager(f"redis://ann:secret@127.0.0.1:{own_redis.port}", name="limit")
     assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
-    first = manager.sync(Request("a", 1, TERMS, need=1000.0))
+    first = manager.sync(Request.scalar("a", 1, TERMS, need=1000.0))
     if first.kind is Kind.REFUSED:
         raise AssertionError("the terms are those that were set")
     half = UNITS // 2
-    give = Request("a", 2, TERMS, units=half, released=half, history=((0, 1.0),), need=900.0)
+    give = Request.scalar("a", 2, TERMS, units=half, released=half, history=((0, 1.0),), need=900.0)
     assert manager.sync(give).kind is Kind.ANSWER
     asks: Any = {"need": 1000.0, "ask": 900.0, "gathers": True, "valid": 100}
-    born = manager.sync(Request("b", 1, TERMS, **asks)).born
-    manager.sync(Request("a", 3, TERMS, leaving=True))
-    manager.sync(Request("b", 2, TERMS, born=born, totals=(1.0,), label="b", **asks))
+    born = manager.sync(Request.scalar("b", 1, TERMS, **asks)).born
+    manager.sync(Request.scalar("a", 3, TERMS, leaving=True))
+    manager.sync(Request.scalar("b", 2, TERMS, born=born, totals=(1.0,), label="b", **asks))
     assert manager.look() is not None
     assert manager.evict("b")
     assert manager.delete()
@@ -128,7 +128,7 @@ def test_user_of_a_cluster_who_may_do_what_the_advice_says() -> None:
         allow(cluster, NEEDS.rules("dispatcher", cluster=True))
         manager = RedisLeaseManager(url, name="limit")
         assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
-        assert manager.sync(Request("a", 1, TERMS)).kind is Kind.CHALLENGE
+        assert manager.sync(Request.scalar("a", 1, TERMS)).kind is Kind.CHALLENGE
         assert manager.delete()
         manager.close()
 

@@ -36,7 +36,7 @@ from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, s
 from limiters.leases.redis import NEEDS, mark_as_new
 from tests.waiting import until
 
-TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
+TERMS = Terms.scalar(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")
 LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS
 NOT_FINITE = (math.nan, math.inf, -math.inf)
@@ -48,7 +48,7 @@ DAMAGE = [
 
 
 def request(instance: str = "one", seq: int = 1, **changes: Any) -> Request:
-    return Request(instance, seq, TERMS, **{"need": 500.0, **changes})
+    return Request.scalar(instance, seq, TERMS, **{"need": 500.0, **changes})
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_command_that_an_error_names_can_be_copied_whatever_the_name(
     with closing(RedisLeaseManager(shared_redis.url, name=name)) as manager:
         client.hset(manager._keys[3], "capacity", 5)
         with pytest.raises(LeaseManagerError) as caught:
-            manager.sync(Request("a", 1, TERMS))
+            manager.sync(Request.scalar("a", 1, TERMS))
     words = shlex.split(str(caught.value).rpartition("then: ")[2])
     assert words == ["dispatcher", "limit", "delete", name, "--old-format"]
 

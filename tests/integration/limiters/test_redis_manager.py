@@ -19,17 +19,17 @@ from limiters import LeaseManagerError, RedisLeaseManager
 from limiters._redis.client import RedisConnection
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Kind, Reply, Request, Terms, altered
 from limiters.leases._scripts import keys_of
 from tests.servers.proxy import Proxy
 from tests.waiting import until
 
-TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
+TERMS = Terms.scalar(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 def granted(manager: RedisLeaseManager) -> Reply:
     """What "a" has: all of it."""
-    reply = manager.sync(Request("a", 1, TERMS, need=1000.0))
+    reply = manager.sync(Request.scalar("a", 1, TERMS, need=1000.0))
     assert reply.units == UNITS
     return reply
 
@@ -190,17 +190,17 @@ def test_scripts_that_the_server_forgot_are_sent_again(shared_redis: EmbeddedRed
     with Redis.from_url(shared_redis.url) as client:
         for seq in range(1, 4):
             client.script_flush()
-            assert manager.sync(Request("a", seq, TERMS)).kind is Kind.ANSWER
+            assert manager.sync(Request.scalar("a", seq, TERMS)).kind is Kind.ANSWER
         assert client.info("commandstats")["cmdstat_eval"]["calls"] >= 3
     manager.close()
 
 
 def test_one_call_a_sync(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit")
-    manager.sync(Request("a", 1, TERMS))
+    manager.sync(Request.scalar("a", 1, TERMS))
     before = proxy.requests
     for seq in range(2, 12):
-        manager.sync(Request("a", seq, TERMS, need=1000.0))
+        manager.sync(Request.scalar("a", seq, TERMS, need=1000.0))
     assert (proxy.requests - before) == {"EVALSHA": 10}
     manager.close()
 
@@ -208,7 +208,7 @@ def test_one_call_a_sync(proxy: Proxy) -> None:
 def test_c2_lost_reply_and_the_same_request_again(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit")
     born, half = granted(manager).born, UNITS // 2
-    give = Request(
+    give = Request.scalar(
         "a", 2, TERMS, born=born, units=half, left=10, released=half, history=((0, 20.0),)
     )
     proxy.lose_next_reply("EVALSHA")
@@ -216,7 +216,7 @@ def test_c2_lost_reply_and_the_same_request_again(proxy: Proxy) -> None:
         manager.sync(give)
     assert proxy.lost == 1
     assert manager.sync(give).units == half
-    taken = manager.sync(Request("b", 1, TERMS, need=1000.0))
+    taken = manager.sync(Request.scalar("b", 1, TERMS, need=1000.0))
     assert taken.units == half
     assert sum(cost for _, cost in taken.given) == 20.0
     manager.close()
@@ -261,7 +261,7 @@ def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
     def ask(name: str) -> None:
         try:
             for seq in range(1, 30):
-                assert manager.sync(Request(name, seq, TERMS, need=10.0)).kind is Kind.ANSWER
+                assert manager.sync(Request.scalar(name, seq, TERMS, need=10.0)).kind is Kind.ANSWER
         except BaseException as error:
             failures.append(error)
 
@@ -280,17 +280,17 @@ def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_both_sides_of_a_fork_use_it(shared_redis: EmbeddedRedis) -> None:
     manager = RedisLeaseManager(shared_redis.url, name="limit")
-    manager.sync(Request("parent", 1, TERMS))
+    manager.sync(Request.scalar("parent", 1, TERMS))
     child = os.fork()
     if child == 0:
         try:
             for seq in range(1, 50):
-                reply = manager.sync(Request("child", seq, TERMS))
+                reply = manager.sync(Request.scalar("child", seq, TERMS))
             os._exit(0 if reply.instances == 2 else 1)
         finally:
             os._exit(2)
     for seq in range(2, 50):
-        assert manager.sync(Request("parent", seq, TERMS)).kind is Kind.ANSWER
+        assert manager.sync(Request.scalar("parent", seq, TERMS)).kind is Kind.ANSWER
     assert os.waitpid(child, 0)[1] == 0
     manager.close()
 
@@ -304,7 +304,7 @@ def test_c8_on_a_server_of_which_nothing_is_known_nothing_is_granted_for_a_while
     with Redis.from_url(shared_redis.url) as client:
         client.flushall()
     manager = RedisLeaseManager(shared_redis.url, name="limit")
-    reply = served(manager, Request("a", 1, TERMS, need=1000.0))
+    reply = served(manager, Request.scalar("a", 1, TERMS, need=1000.0))
     assert (reply.units, reply.certain) == (0, False)
     assert 20_000 < reply.uncertain <= TERMS.span
     manager.close()
@@ -321,14 +321,14 @@ def test_c8_after_amnesia_only_what_is_claimed_with_the_nonce_is_kept(forget: st
         else:
             server.restart(empty=forget == "killed and empty")
             until(lambda: answers(manager))
-        other = served(manager, Request("b", 1, TERMS, need=1000.0))
+        other = served(manager, Request.scalar("b", 1, TERMS, need=1000.0))
         assert (other.units, other.given, other.certain) == (0, (), False)
-        claim = Request(
+        claim = Request.scalar(
             "a", 2, TERMS, born=had.born, server=had.server, units=UNITS // 2, left=9_000, need=1e3
         )
         assert manager.sync(claim).kind is Kind.CHALLENGE
         assert served(manager, claim).units == UNITS // 2
-        greedy = replace(claim, instance="c", units=UNITS, born=0)
+        greedy = altered(claim, instance="c", units=UNITS, born=0)
         assert served(manager, greedy).units == UNITS // 2, "as much of it as there is"
         late = replace(claim, instance="d", left=0, born=0)
         assert served(manager, late).units == 0
@@ -340,7 +340,9 @@ def test_nothing_is_stored_beside_the_documented_keys(
 ) -> None:
     manager = RedisLeaseManager(own_redis.url, name="limit")
     granted(manager)
-    manager.sync(Request("a", 2, TERMS, released=UNITS, history=((0, 1.0),), ask=1.0, label="a"))
+    manager.sync(
+        Request.scalar("a", 2, TERMS, released=UNITS, history=((0, 1.0),), ask=1.0, label="a")
+    )
     stored = set(connect(own_redis.url).scan_iter())
     assert stored <= {key.encode() for key in keys_of("dispatcher", "limit")}
     assert manager.delete()
@@ -355,7 +357,7 @@ def test_prefix_stands_before_every_key(
     client = connect(own_redis.url)
     client.flushall()
     manager = RedisLeaseManager(own_redis.url, name="limit", prefix="mine")
-    manager.sync(Request("a", 1, TERMS, need=10.0))
+    manager.sync(Request.scalar("a", 1, TERMS, need=10.0))
     stored = set(client.scan_iter())
     assert stored
     assert all(key.startswith(b"mine:") for key in stored)

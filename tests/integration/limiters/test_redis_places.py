@@ -17,16 +17,18 @@ from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
 from tests.waiting import until
 
-TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
+TERMS = Terms.scalar(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 def serves(manager: RedisLeaseManager, instance: str = "a") -> Reply:
     """All that a manager can do; what an instance was granted, or may keep where it is not known
     whether something is out."""
     assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
-    reply = manager.sync(Request(instance, 1, TERMS, need=1000.0))
+    reply = manager.sync(Request.scalar(instance, 1, TERMS, need=1000.0))
     if reply.kind is Kind.CHALLENGE:
-        claim = Request(instance, 2, TERMS, nonce=reply.nonce, ended=True, units=5, left=9_000)
+        claim = Request.scalar(
+            instance, 2, TERMS, nonce=reply.nonce, ended=True, units=5, left=9_000
+        )
         reply = manager.sync(claim)
         assert not reply.certain
     assert reply.units
@@ -74,7 +76,7 @@ def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
 
     def answers() -> bool:
         try:
-            replies.append(manager.sync(Request("b", 1, TERMS, need=1000.0)))
+            replies.append(manager.sync(Request.scalar("b", 1, TERMS, need=1000.0)))
         except LeaseManagerError:
             return False
         return True
@@ -83,7 +85,7 @@ def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
     # The state may be old: nothing is granted by the new master for a while.
     (challenge,) = replies
     assert challenge.kind is Kind.CHALLENGE
-    newcomer = Request("b", 2, TERMS, nonce=challenge.nonce, ended=True, need=1000.0)
+    newcomer = Request.scalar("b", 2, TERMS, nonce=challenge.nonce, ended=True, need=1000.0)
     assert manager.sync(newcomer).uncertain > 0
     manager.close()
 

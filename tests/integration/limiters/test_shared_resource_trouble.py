@@ -188,7 +188,7 @@ def test_a_reply_that_makes_no_sense_is_told_and_leaves_what_is_reserved() -> No
     heard = Heard(limiter)
     with limiter:
         assert limiter.acquire(20, LONG)
-        manager.mood = lambda: Reply(Kind.ANSWER, units="0-9")  # type: ignore[arg-type]
+        manager.mood = lambda: Reply.scalar(Kind.ANSWER, units="0-9")
         limiter.give_me(100)
         assert "asked for any more" in heard.wait_for("error").message
         assert isinstance(limiter.broken, Exception)
@@ -203,7 +203,7 @@ def test_c6_a_lease_of_no_length_does_not_make_it_ask_all_the_time() -> None:
 
     def mood() -> object:
         asked.append(time.monotonic())
-        return Reply(Kind.ANSWER, terms=Terms(1_000, 100, 1_000, 0))
+        return Reply.scalar(Kind.ANSWER, terms=Terms.scalar(1_000, 100, 1_000, 0))
 
     manager.mood = mood
     limiter.give_me(100)

@@ -194,7 +194,7 @@ def test_one_whose_limiter_asks_for_nothing_any_more_wants_to_be_restarted(
     until(lambda: worker.totals.done == 1)
     assert worker.trouble() == ""
     no_number: Any = "0-9"
-    monkeypatch.setattr(manager, "sync", lambda request: Reply(Kind.ANSWER, units=no_number))
+    monkeypatch.setattr(manager, "sync", lambda request: Reply.scalar(Kind.ANSWER, units=no_number))
     create(timeline, *many(100))
     until(worker.trouble)
     assert "its limiter asks for no capacity any more" in worker.trouble()
@@ -227,7 +227,7 @@ def test_one_whose_limit_has_another_lease_time_is_not_ready_until_an_operator_c
     timeline: Timeline, run: Made
 ) -> None:
     manager = MemoryLeaseManager(lease_time=5)
-    manager.sync(Request("another", 1, Terms(20, 10, 1_000, 9_000)))
+    manager.sync(Request.scalar("another", 1, Terms.scalar(20, 10, 1_000, 9_000)))
     limiter = SharedResource(shared_capacity=20, lease_manager=manager, max_interval=0.25)
     worker = run(Noted(), rate_limiter=limiter)
     create(timeline, *many(3))

@@ -124,5 +124,5 @@ def test_uncertainty_and_a_clock_that_is_ahead_are_shown_below() -> None:
     ],
 )
 def test_all_partitions_are_worth_the_same(capacity: float, factor: float, shown: str) -> None:
-    view = limit(terms=Terms(capacity, factor, 1_000, 5_000))
+    view = limit(terms=Terms.scalar(capacity, factor, 1_000, 5_000))
     assert dict(terms_of(view))["partitions"] == shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +10,8 @@ import pytest
 from limiters import ArgumentError, LeaseManagerError, MemoryLeaseManager
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._format import MAX_WHOLE, REQUEST, UNITS, FieldKind
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Kind, Reply, Request, Terms, altered
+from limiters.leases._terms_change import LimitChange
 from tests.story import TERMS, Instance, Server, Story
 from tests.twins.compared import plain
 
@@ -54,7 +54,7 @@ class MadInstance(Instance):
 
     def exchange(self, server: Server, now: float) -> Reply | None:
         request = self.share.compose(now)
-        reply = server.sync(replace(request, **self.changes), now)
+        reply = server.sync(altered(request, **self.changes), now)
         if reply.kind is Kind.INVALID or reply.seq != request.seq:
             self.share.unanswered(now)
             return None
@@ -78,8 +78,8 @@ def test_a_mad_instance_takes_no_more_than_its_share_from_the_other(
     assert one.used(since, story.now) >= 0.45 * 3 * TERMS.capacity
     limit = story.server.stored.limit
     assert limit is not None
-    assert len(limit.ledger.entries) < 1_000
-    assert len(limit.returning) < 1_000
+    assert len(limit.bounds[0].ledger.entries) < 1_000
+    assert len(limit.bounds[0].returning) < 1_000
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,9 @@ def test_terms_that_no_limit_can_have_are_refused_by_name(terms: dict[str, Any])
     manager = MemoryLeaseManager()
     [name] = terms
     with pytest.raises(LeaseManagerError, match=f"has {name} that no instance can have"):
-        manager.sync(Request("a", 1, replace(Terms(1_000.0, 50.0, 1_000, 2_000), **terms)))
+        manager.sync(
+            Request.scalar("a", 1, altered(Terms.scalar(1_000.0, 50.0, 1_000, 2_000), **terms))
+        )
     assert manager.look() is None
 
 
@@ -116,8 +118,10 @@ def test_every_number_of_a_request_has_a_bound() -> None:
 )
 def test_a_change_that_no_operator_can_make_is_refused(change: dict[str, Any]) -> None:
     coordinator = Coordinator()
-    coordinator.set_terms("one", 0, "", capacity=5.0, factor=1.0, period=1_000, lease=2_000)
+    coordinator.set_terms(
+        "one", 0, "", LimitChange.scalar(capacity=5.0, factor=1.0, period=1_000, lease=2_000)
+    )
     before = plain(coordinator.limit)
     with pytest.raises(ArgumentError, match=f"{next(iter(change))} must be what a limit can have"):
-        coordinator.set_terms("one", 10, "x", **change)
+        coordinator.set_terms("one", 10, "x", LimitChange.scalar(**change))
     assert plain(coordinator.limit) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limiters.leases._format import DEFAULT_SPAN, FORMAT, QUEUE_LENGTH, UNITS
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Kind, Reply, Request, Terms, altered
+from limiters.leases._terms_change import LimitChange
 from tests.examples import examples
 from tests.story import TERMS, Instance, Server, Story
 
@@ -20,7 +20,7 @@ FORGIVEN = 1 + 1e-6
 
 
 def terms_with(changes: dict[str, int]) -> Terms:
-    return replace(
+    return altered(
         TERMS,
         lease=changes.get("lease", TERMS.lease),
         period=changes.get("period", TERMS.period),
@@ -125,7 +125,7 @@ def test_c8_a_newcomer_with_shorter_terms_after_amnesia_shortens_nothing(
     story, one, other = two_that_share()
     story.server.flush()
     one.connected = other.connected = not cut_off
-    terms = replace(TERMS, lease=400) if shorter == "lease" else replace(TERMS, period=100)
+    terms = altered(TERMS, lease=400) if shorter == "lease" else altered(TERMS, period=100)
     newcomer = story.join("newcomer", terms)
     story.run(8)
     last = max(at for at, _ in one.spent + other.spent)
@@ -141,7 +141,7 @@ def test_c8_a_newcomer_with_shorter_terms_after_amnesia_shortens_nothing(
 def test_c8_a_misconfigured_newcomer_after_amnesia_delays_nobody() -> None:
     story, one, other = two_that_share()
     story.server.flush()
-    newcomer = Instance("newcomer", replace(TERMS, lease=3_600_000))
+    newcomer = Instance("newcomer", altered(TERMS, lease=3_600_000))
     newcomer.exchange(story.server, story.now + 0.001)
     story.run(DEFAULT_SPAN / 1_000 + 1)
     assert one.replies[-1].certain
@@ -307,7 +307,7 @@ def test_c2_a_request_that_comes_again_is_answered_alike_and_renews_nothing() ->
 
 def test_c2_a_late_request_changes_nothing() -> None:
     story, one, _ = two_that_share()
-    late = replace(one.requests[-2], tries=2)
+    late = altered(one.requests[-2], tries=2)
     before = str(story.server.stored.limit and story.server.stored.limit.records["one"])
     assert story.server.sync(late, story.now).kind is Kind.STALE
     assert str(story.server.stored.limit and story.server.stored.limit.records["one"]) == before
@@ -329,11 +329,13 @@ def test_c2_a_late_request_of_one_that_was_given_up_swallows_nothing() -> None:
 
 def test_c2_nobody_releases_what_others_hold() -> None:
     story, one, other = two_that_share()
-    thief = Request("thief", 1, TERMS, units=0, released=UNITS, interval=500)
+    thief = Request.scalar("thief", 1, TERMS, units=0, released=UNITS, interval=500)
     story.server.sync(thief, story.now)
     limit = story.server.stored.limit
     assert limit is not None
-    assert limit.pool + sum(one.units for one in limit.records.values()) == UNITS
+    assert (
+        limit.bounds[0].pool + sum(one.holdings[0].units for one in limit.records.values()) == UNITS
+    )
     assert one.held(story.now) + other.held(story.now) <= 1_000 * FORGIVEN
 
 
@@ -343,9 +345,11 @@ def test_c8_a_change_of_a_limit_of_which_a_part_is_lost_starts_it_over() -> None
     limit = coordinator.limit
     assert limit is not None
     del limit.records["other"]
-    assert coordinator.set_terms(limit.server, limit.now, "token", capacity=500.0)
+    assert coordinator.set_terms(
+        limit.server, limit.now, "token", LimitChange.scalar(capacity=500.0)
+    )
     assert (limit.cause, limit.records) == ("what is stored of it did not agree", {})
-    assert (limit.pool, limit.terms.capacity) == (UNITS, 500.0)
+    assert (limit.bounds[0].pool, limit.terms.capacity) == (UNITS, 500.0)
 
 
 def test_c8_if_a_part_of_what_is_stored_is_lost_the_whole_limit_is_forgotten() -> None:
@@ -406,13 +410,13 @@ def test_c9_a_ramp_rises_by_so_much_and_goes_on_after_a_restart() -> None:
     limit = story.server.stored.limit
     assert limit is not None
     assert limit.terms.capacity == 10_000
-    assert limit.in_force <= 1_000 + 100 * (story.now - raised) + 1
-    assert limit.in_force >= 1_000 + 100 * (story.now - raised - SPAN)
+    assert limit.bounds[0].in_force(limit.now) <= 1_000 + 100 * (story.now - raised) + 1
+    assert limit.bounds[0].in_force(limit.now) >= 1_000 + 100 * (story.now - raised - SPAN)
 
 
 def test_c2_after_a_lease_was_shortened_a_killed_one_is_given_up_as_soon_as_that_says() -> None:
     story = Story()
-    before = Instance("before", replace(TERMS, lease=3_600_000), backlog=1e6)
+    before = Instance("before", altered(TERMS, lease=3_600_000), backlog=1e6)
     before.share.interval = 900.0
     before.turn(story.server, story.now)
     before.leave(story.server, story.now)
@@ -437,7 +441,7 @@ def test_c9_a_ramp_goes_on_by_the_clock_of_the_server_that_takes_over(ahead: flo
     limit = story.server.stored.limit
     assert limit is not None
     allowed = 1_000 + 100 * (story.now - raised) + 1
-    assert allowed - 100 * SPAN <= limit.in_force <= allowed
+    assert allowed - 100 * SPAN <= limit.bounds[0].in_force(limit.now) <= allowed
     assert story.worst(since=raised) <= allowed
 
 
@@ -536,7 +540,7 @@ def test_c2_c9_a_limit_that_is_deleted_while_it_is_held_grants_nothing_a_second_
 
 def test_c11_a_request_of_another_format_changes_nothing() -> None:
     server = Server("one")
-    reply = server.sync(Request("new", 1, TERMS, format=FORMAT + 1, need=500.0), 100.0)
+    reply = server.sync(Request.scalar("new", 1, TERMS, format=FORMAT + 1, need=500.0), 100.0)
     assert (reply.kind, reply.format) == (Kind.FORMAT, FORMAT)
     assert server.stored.limit is None
 
@@ -600,7 +604,7 @@ def test_c5_instances_that_need_a_thousandth_hold_a_thousandth(light: int) -> No
 def test_c5_a_weight_is_a_share_of_what_is_short() -> None:
     story = crowd_of((5.0, 1e6), (5.0, 1e6))
     heavier = story.instances[0].share
-    heavier.profile = replace(heavier.profile, weight=3_000)
+    heavier.profile = altered(heavier.profile, weight=3_000)
     story.run(4)
     since = story.now
     story.run(5)
@@ -631,7 +635,7 @@ def test_c6_one_call_an_interval_and_none_while_idle() -> None:
 
 
 def test_c5_debt_grows_old_also_where_the_period_is_long() -> None:
-    terms = Terms(1_000.0, 500.0, 30_000, 2_000)
+    terms = Terms.scalar(1_000.0, 500.0, 30_000, 2_000)
     story = Story(period=30.0)
     for number in range(3):
         story.join(f"i{number}", terms, backlog=1e6)
@@ -651,7 +655,7 @@ def test_c5_debt_grows_old_also_where_the_period_is_long() -> None:
 def test_c5_a_limit_of_five_a_second_is_used_in_full_and_fairly(
     instances: int, least: float
 ) -> None:
-    terms = Terms(5.0, 1.0, 1_000, 2_000)
+    terms = Terms.scalar(5.0, 1.0, 1_000, 2_000)
     story = crowd_of(*[(1.0, 1e6)] * instances, terms=terms)
     story.run(3)
     since = story.now
@@ -662,7 +666,7 @@ def test_c5_a_limit_of_five_a_second_is_used_in_full_and_fairly(
 
 
 def test_c5_whoever_has_less_than_two_batches_of_what_is_short_lives_on_permits() -> None:
-    terms = Terms(10.0, 1.0, 1_000, 2_000)
+    terms = Terms.scalar(10.0, 1.0, 1_000, 2_000)
     story = crowd_of(*[(1.0, 1e6)] * 6, terms=terms)
     story.run(4)
     assert all(one.held(story.now) == 0 for one in story.instances)
@@ -692,7 +696,7 @@ def test_c5_what_was_spent_by_a_share_puts_the_next_permit_off() -> None:
 
 
 def test_c5_a_new_one_takes_turns_with_those_who_have_waited() -> None:
-    terms = Terms(5.0, 1.0, 1_000, 2_000)
+    terms = Terms.scalar(5.0, 1.0, 1_000, 2_000)
     story = crowd_of(*[(1.0, 1e6)] * 12, terms=terms)
     story.run(20)
     story.join("new", terms, cost=1.0, backlog=1e6)
@@ -766,17 +770,19 @@ def test_c2_a_permit_whose_holder_is_killed_counts_for_a_period() -> None:
 
 def test_c4_an_unused_permit_is_refunded_at_once() -> None:
     server = Server("one")
-    both = [Request(name, 1, TERMS, need=1_000.0, piece=1_000.0, interval=500) for name in "ab"]
+    both = [
+        Request.scalar(name, 1, TERMS, need=1_000.0, piece=1_000.0, interval=500) for name in "ab"
+    ]
     first, second = (server.sync(one, 100.0) for one in both)
-    asks = [replace(one, seq=2, ask=1_000.0, gathers=True, valid=300) for one in both]
-    gives = replace(asks[0], released=first.units, born=first.born)
+    asks = [altered(one, seq=2, ask=1_000.0, gathers=True, valid=300) for one in both]
+    gives = altered(asks[0], released=first.units, born=first.born)
     granted = server.sync(gives, 100.1)
     assert granted.permit
-    waits = server.sync(replace(asks[1], born=second.born), 100.15)
+    waits = server.sync(altered(asks[1], born=second.born), 100.15)
     assert (waits.permit, waits.back > 0) == (0, True)
-    unused = replace(asks[0], seq=3, born=first.born, permit=granted.permit, ask=0.0)
+    unused = altered(asks[0], seq=3, born=first.born, permit=granted.permit, ask=0.0)
     assert not server.sync(unused, 100.2).permit
-    assert server.sync(replace(asks[1], seq=3, born=second.born), 100.25).permit
+    assert server.sync(altered(asks[1], seq=3, born=second.born), 100.25).permit
 
 
 def test_nothing_grows_with_those_that_came_and_went() -> None:
@@ -784,12 +790,12 @@ def test_nothing_grows_with_those_that_came_and_went() -> None:
     now = 100.0
     for number in range(1_500):
         now += 0.02
-        request = Request(
+        request = Request.scalar(
             f"i{number}", 1, TERMS, need=1_000.0, ask=1_000.0, gathers=True, valid=50, interval=500
         )
         reply = server.sync(request, now)
         if number % 2:
-            gives = replace(
+            gives = altered(
                 request, seq=2, born=reply.born, released=reply.units, leaving=True, need=0, ask=0
             )
             server.sync(gives, now + 0.001)
@@ -797,8 +803,8 @@ def test_nothing_grows_with_those_that_came_and_went() -> None:
     assert limit is not None
     assert len(limit.records) <= (SPAN + 1.0) / 0.02 + 2
     assert len(limit.queue) <= QUEUE_LENGTH
-    assert len(limit.ledger.entries) <= 210
-    assert len(limit.returning) <= 210
+    assert len(limit.bounds[0].ledger.entries) <= 210
+    assert len(limit.bounds[0].returning) <= 210
 
 
 # Whatever happens.
@@ -851,11 +857,11 @@ def test_c2_whatever_happens_the_amounts_sum_to_the_limit_and_nothing_stops(seed
         limit = faults.story.server.stored.limit
         if limit is None:
             continue
-        held = sum(one.units for one in limit.records.values())
-        back = sum(units for _, units in limit.returning)
-        assert limit.pool >= 0
-        assert limit.pool + held + back == UNITS
-        assert all(one.units >= 0 for one in limit.records.values())
+        held = sum(one.holdings[0].units for one in limit.records.values())
+        back = sum(units for _, units in limit.bounds[0].returning)
+        assert limit.bounds[0].pool >= 0
+        assert limit.bounds[0].pool + held + back == UNITS
+        assert all(one.holdings[0].units >= 0 for one in limit.records.values())
         assert len(limit.queue) <= QUEUE_LENGTH
 
 
@@ -876,13 +882,13 @@ def test_c8_while_it_is_uncertain_nobody_is_granted_what_it_did_not_state(seed: 
 
 
 def test_a_reply_says_what_it_is_of() -> None:
-    reply = Server("one").sync(Request("a", 7, TERMS, need=10.0), 100.0)
+    reply = Server("one").sync(Request.scalar("a", 7, TERMS, need=10.0), 100.0)
     assert isinstance(reply, Reply)
     assert (reply.seq, reply.server, reply.now, reply.format) == (7, "one", 100_000, FORMAT)
 
 
 def test_c8_limit_that_is_lost_waits_for_leases_longer_than_those_of_who_comes_first() -> None:
-    long = replace(TERMS, lease=60_000)
+    long = altered(TERMS, lease=60_000)
     story = Story()
     held = story.join("held", long)
     story.run(2)

@@ -15,7 +15,7 @@ from limiters._budgets.release import last_release, releasable
 from limiters._budgets.spend import Spend
 from limiters._support.float_error import FLOAT_ERROR
 from tests.examples import examples
-from tests.unit.limiters.test_slots import Owner
+from tests.unit.limiters.test_slot_ledger import Owner
 
 CAPACITY, PERIOD = 100.0, 1.0
 

@@ -116,7 +116,7 @@ def test_c1_an_instance_and_the_coordinator_count_spending_for_the_same_time(per
 
 
 def test_the_default_span_is_that_of_the_default_terms() -> None:
-    terms = Terms(1.0, 1.0, DEFAULT_PERIOD_MS, DEFAULT_LEASE_MS)
+    terms = Terms.scalar(1.0, 1.0, DEFAULT_PERIOD_MS, DEFAULT_LEASE_MS)
     assert terms.span == DEFAULT_SPAN
     for manager in (MemoryLeaseManager, RedisLeaseManager):
         default = inspect.signature(manager).parameters["lease_time"].default

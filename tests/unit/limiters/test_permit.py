@@ -94,8 +94,8 @@ def test_one_step_counts_what_is_spent_without_setting_it_aside() -> None:
     assert budget.available(1.0) == 6.0
     assert budget.close(3.0) == (7, ((2_000, 4.0),))
     assert budget.total == 4.0
-    assert budget.recent(3.0, period=3.0) == 4.0
-    assert budget.recent(4.5, period=3.0) == 0
+    assert budget.recent(3.0, seconds=3.0) == [4.0]
+    assert budget.recent(4.5, seconds=3.0) == []
 
 
 @given(

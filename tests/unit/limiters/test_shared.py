@@ -98,7 +98,7 @@ def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms(
     assert driven.limiter.max_capacity == 600
     before = driven.limiter.instance
     grant = driven.limiter.grant(90, 90)
-    manager.change = lambda request, reply: Reply(Kind.STALE)
+    manager.change = lambda request, reply: Reply.scalar(Kind.STALE)
     driven.clock.advance(0.5)
     request, _ = driven.limiter._next_request()
     assert request is not None

@@ -15,10 +15,11 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
 from limiters.leases._messages import Kind, Request, Terms
+from limiters.leases._terms_change import LimitChange
 from limiters.leases.protocol import view_of
 from tests.examples import examples
 
-TERMS = Terms(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
 LONG_MS = 10_000
 """Longer than until somebody is given up."""
 
@@ -143,7 +144,8 @@ def test_totals_outlive_another_server_and_other_terms_but_not_that_the_limit_is
     worker.done = 3
     worker.exchange(limit, 1_500)
     limit.sync(Worker("b").compose(1.6), "another server", 1_600)
-    assert limit.set_terms("another server", 1_700, "token", capacity=500, factor=50, lease=4_000)
+    change = LimitChange.scalar(capacity=500, factor=50, lease=4_000)
+    assert limit.set_terms("another server", 1_700, "token", change)
     assert counted(limit) == 3
     assert limit.limit is not None
     view = view_of(limit.limit, limit.totals.counts, 1_800, 0)

@@ -1,0 +1,54 @@
+"""Whole slots: who has one of those that are left over when fair shares are rounded down. Pure.
+
+A share of 1.7 slots is one slot, and a second one for 0.7 of the time. Time is divided into epochs.
+In each of them every instance has another place between 0 and 1: multiples of the golden ratio, by
+the number of its arrival and that of the epoch, are spread evenly, over instances and over time. It
+has a right to one slot more while its place is below the fraction that was rounded off. A bound on
+these, the *lot*, keeps the rights of all within the slots that there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from limiters.leases._format import (
+    EPOCH_INTERVALS,
+    GOLDEN_PLACES,
+    LOT_BUCKETS,
+    LOTS,
+    PLACES,
+)
+
+
+def epoch_at(now: int, interval: int) -> int:
+    """The epoch: a fixed number of sync intervals."""
+    return now // (EPOCH_INTERVALS * max(1, interval))
+
+
+def lot_of(part: float, arrival: int, epoch: int) -> int:
+    """The lot of an instance for the fraction of a slot in its share: a slot goes to those with the
+    smallest lots. LOT_BUCKETS if there is no fraction."""
+    fraction = part - math.floor(part)
+    if fraction <= 0:
+        return LOT_BUCKETS
+    place = (arrival % PLACES + epoch % PLACES) * GOLDEN_PLACES % PLACES
+    return math.floor(min(place / PLACES * LOTS / fraction, LOT_BUCKETS))
+
+
+def drawn(lots: Iterable[int], left: int) -> int:
+    """Up to which lot, itself not included, instances have one slot more, so that all together have
+    no more than the `left` ones.
+
+    >>> drawn([5, 900, 3, LOT_BUCKETS], 2)
+    900
+    """
+    buckets = [0] * LOT_BUCKETS
+    for lot in lots:
+        if lot < LOT_BUCKETS:
+            buckets[lot] += 1
+    for lot, count in enumerate(buckets):
+        left -= count
+        if left < 0:
+            return lot
+    return LOT_BUCKETS

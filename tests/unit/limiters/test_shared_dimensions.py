@@ -1,0 +1,172 @@
+"""A shared limit of several dimensions in one process: laws V1, V2, V7 and N, and what it says."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from limiters import InFlight, LimiterConfig, Limits, MemoryLeaseManager, Rate, SharedResource
+from limiters._costs import Costs
+from limiters._sharing.grant import SharedGrant
+from limiters._support.validation import ArgumentError
+from limiters.errors import ExceedsCapacityError, LeaseManagerError
+from limiters.events import CAPACITY, Event
+
+LIMITS = Limits(
+    requests=Rate(60, per=6, also=[Rate(10, per=1)]),
+    tokens=Rate(9_000, per=6),
+    calls=InFlight(2, max_operation_time=5),
+)
+
+PROMPT = {"requests": 1, "tokens": 400, "calls": 1}
+
+
+@pytest.fixture
+def manager() -> MemoryLeaseManager:
+    return MemoryLeaseManager("llm")
+
+
+@pytest.fixture
+def limiter(manager: MemoryLeaseManager) -> Iterator[SharedResource]:
+    with SharedResource(shared_capacity=LIMITS, lease_manager=manager) as made:
+        made.wait_until_provisioned()
+        yield made
+
+
+def test_v1_what_could_be_had_is_of_each_dimension_that_of_its_smallest_window(
+    limiter: SharedResource,
+) -> None:
+    assert limiter.max_capacity == {"requests": 10, "tokens": 9_000, "calls": 2}
+    assert limiter.limits == LIMITS
+    assert limiter.period == 6
+
+
+def test_c10_people_see_a_hundred_partitions_unless_they_say_so(limiter: SharedResource) -> None:
+    assert limiter.acquire({"tokens": 400}, timeout=5)
+    assert 0 < limiter.partitions <= 100
+
+
+def test_v7_what_costs_too_much_is_refused_by_the_name_of_the_dimension(
+    limiter: SharedResource,
+) -> None:
+    with pytest.raises(ExceedsCapacityError, match="tokens"):
+        limiter.acquire({"requests": 1, "tokens": 9_001})
+    with pytest.raises(ArgumentError, match="requests and tokens and calls"):
+        limiter.acquire({"token": 1})
+
+
+def test_n1_n3_slots_are_free_again_when_a_block_ends(limiter: SharedResource) -> None:
+    with limiter.reserve(PROMPT, timeout=5), limiter.reserve(PROMPT, timeout=5):
+        assert not limiter.acquire({"requests": 1, "tokens": 9_000}, timeout=0)
+        grant = limiter.grant(Costs({"calls": 1}))
+        assert grant.amount == 0
+        grant.close()
+    with limiter.reserve(PROMPT, timeout=5):
+        pass
+
+
+def left_in_another_dimension(limiter: SharedResource) -> float:
+    """The part of the tokens that may go after a grant that lacked slots was closed."""
+    with limiter.reserve(PROMPT, timeout=5), limiter.reserve(PROMPT, timeout=5):
+        before = limiter.grant(Costs({"tokens": 100}))
+        before.close()
+        grant = limiter.grant(Costs(PROMPT), Costs(PROMPT), "one")
+        assert not grant.fits(Costs(PROMPT))
+        grant.close()
+        limiter.give_me(Costs(), "one")
+        after = limiter.grant(Costs({"tokens": 100}))
+        after.close()
+        return after.amount.amount("tokens") / before.amount.amount("tokens")
+
+
+def test_v2_nothing_stays_set_aside_in_one_dimension_while_another_is_lacking(
+    limiter: SharedResource,
+) -> None:
+    assert left_in_another_dimension(limiter) >= 1
+
+
+def test_v2_a_grant_that_keeps_what_it_has_is_found(
+    limiter: SharedResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SharedGrant, "close", lambda self: None)
+    assert left_in_another_dimension(limiter) < 1
+
+
+def test_v1_what_is_reserved_comes_besides_and_in_proportion_for_shorter_windows(
+    manager: MemoryLeaseManager,
+) -> None:
+    reserved = {"requests": 6, "tokens": 600}
+    with SharedResource(
+        shared_capacity=LIMITS, lease_manager=manager, reserved_capacity=reserved
+    ) as limiter:
+        assert limiter.max_capacity == {"requests": 11, "tokens": 9_600, "calls": 2}
+        limiter.set_reserved_capacity({"tokens": 100})
+        assert limiter.max_capacity == {"requests": 10, "tokens": 9_100, "calls": 2}
+        assert limiter.standing().reserved == {"tokens": 100}
+
+
+def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedResource) -> None:
+    limiter.set_shared_capacity({"tokens": 18_000})
+    assert limiter.max_capacity == {"requests": 10, "tokens": 18_000, "calls": 2}
+    with pytest.raises(ArgumentError, match="requests, requests/1s, tokens, calls"):
+        limiter.set_shared_capacity({"token": 18_000})
+
+
+def test_v1_events_tell_costs_by_dimension(manager: MemoryLeaseManager) -> None:
+    told: list[Event] = []
+    limiter = SharedResource(shared_capacity=LIMITS, lease_manager=manager)
+    limiter.add_listener(told.append, CAPACITY)
+    with limiter:
+        assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
+    assert any(isinstance(event.value, Costs) and event.value for event in told)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (Limits(requests=Rate(60, per=6), tokens=Rate(9_000, per=6)), "calls is no dimension here"),
+        (
+            Limits(
+                requests=Rate(60, per=6, also=[Rate(10, per=1)]),
+                tokens=Rate(9_000, per=3),
+                calls=InFlight(2, max_operation_time=5),
+            ),
+            "tokens is a rate per 3 s here and a rate per 6 s there",
+        ),
+    ],
+)
+def test_v1_instances_that_disagree_are_told_on_which_dimension(
+    limiter: SharedResource, manager: MemoryLeaseManager, other: Limits, says: str
+) -> None:
+    assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
+    with SharedResource(shared_capacity=other, lease_manager=manager) as second:
+        with pytest.raises(LeaseManagerError, match=says) as error:
+            second.wait_until_provisioned()
+        assert "dispatcher limit delete llm" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"factor": 10}, "factor"),
+        ({"period": 60}, "period"),
+        ({"parts": 0}, "parts"),
+        ({"parts": 10_001}, "parts"),
+        ({"reserved_capacity": 5}, "reserved_capacity"),
+        ({"reserved_capacity": {"token": 5}}, "reserved_capacity"),
+        ({"reserved_capacity": {"calls": 0.5}}, "reserved_capacity"),
+    ],
+)
+def test_v7_options_that_do_not_go_together_are_refused(
+    manager: MemoryLeaseManager, options: dict[str, object], named: str
+) -> None:
+    with pytest.raises(ArgumentError, match=named):
+        SharedResource(shared_capacity=LIMITS, lease_manager=manager, **options)  # type: ignore[arg-type]
+
+
+def test_v1_a_configuration_of_several_limits_can_be_pickled_and_compared() -> None:
+    config = LimiterConfig(url="redis://db", name="llm", shared_capacity=LIMITS, parts=20)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert "Limits(" in repr(config)
