@@ -78,7 +78,8 @@ def left_in_another_dimension(limiter: SharedResource) -> float:
         limiter.give_me(Costs(), "one")
         after = limiter.grant(Costs({"tokens": 100}))
         after.close()
-        return after.amount.amount("tokens") / before.amount.amount("tokens")
+        now, then = Costs(after.amount), Costs(before.amount)
+        return now.amount("tokens") / then.amount("tokens")
 
 
 def test_v2_nothing_stays_set_aside_in_one_dimension_while_another_is_lacking(
