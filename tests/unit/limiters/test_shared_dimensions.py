@@ -78,8 +78,8 @@ def left_in_another_dimension(limiter: SharedResource) -> float:
         limiter.give_me(Costs(), "one")
         after = limiter.grant(Costs({"tokens": 100}))
         after.close()
-        now, then = Costs(after.amount), Costs(before.amount)
-        return now.amount("tokens") / then.amount("tokens")
+        assert isinstance(after.amount, Costs) and isinstance(before.amount, Costs)
+        return after.amount.amount("tokens") / before.amount.amount("tokens")
 
 
 def test_v2_nothing_stays_set_aside_in_one_dimension_while_another_is_lacking(
