@@ -19,6 +19,11 @@ def by(*labels: str) -> str:
     return f"by ({', '.join(('cluster', *labels))})"
 
 
+def on(*labels: str) -> str:
+    """Return how panels match the series of two queries."""
+    return by(*labels).replace("by", "on", 1)
+
+
 def here(more: str = "") -> str:
     """Return the condition of a panel."""
     return f"{CLUSTER}, {more}" if more else CLUSTER

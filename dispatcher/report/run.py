@@ -62,7 +62,7 @@ class Run:
 
     @property
     def quantity(self) -> str:
-        """What the columns of its chart show."""
+        """Return the quantity that its chart shows."""
         return f"cost in the {'second' if self.period == 1 else 'period'} before"
 
     def columns(self, instance: str, ends: Sequence[float]) -> list[float]:
@@ -121,7 +121,7 @@ class CallsRun(Run):
 
     @property
     def quantity(self) -> str:
-        """What the columns of its chart show."""
+        """Return the quantity that its chart shows."""
         return "most calls in flight"
 
     def columns(self, instance: str, ends: Sequence[float]) -> list[float]:

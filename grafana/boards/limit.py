@@ -2,7 +2,7 @@
 
 from grafana import measures, units
 from grafana.boards.choices import CLUSTER
-from grafana.measures import by, here
+from grafana.measures import by, here, on
 from grafana.questions import (
     AMBER,
     BLUE,
@@ -19,11 +19,11 @@ from grafana.questions import (
 
 LIMIT = here('limit="$limit"')
 CHOSEN = f'{LIMIT}, dimension=~"$dimension"'
-"""Also chooses dimensions; a limit of one dimension has no such label, which fits, too."""
+"""LIMIT, and the chosen dimensions. A limit of one dimension has no such label, which fits, too."""
 BY = by("limit")
 BY_DIMENSION = by("limit", "dimension")
 ROWS = f"group {by('member', 'dimension')} (dispatcher_member_partitions{{{CHOSEN}}})"
-"""Those of the table of instances: each has one for each dimension."""
+"""Rows of the table of instances: one for each instance and dimension."""
 WORKER = Link("dispatcher-worker", ("instance",))
 
 
@@ -48,8 +48,8 @@ def _each(metric: str, *labels: str) -> str:
 
 
 def _of_dimensions(metric: str) -> str:
-    """Return what is known of each instance, in each of the rows that it has."""
-    return f"{_max(metric, 'member')} * on (cluster, member) group_right () {ROWS}"
+    """Return a value of each instance, in each row of that instance."""
+    return f"{_max(metric, 'member')} * {on('member')} group_right () {ROWS}"
 
 
 def _rate(metric: str, more: str = "", label: str = "limit") -> str:
@@ -64,8 +64,8 @@ def _of_member(metric: str) -> str:
     known = f"max {by('member', 'instance')} ({mine})"
     # One that is refused has no rows: Redis does not know it.
     one = f"topk {by('member')} (1, {known})"
-    in_rows = f"{ROWS} * on (cluster, member) group_left (instance) {one}"
-    return f"({in_rows})\nor\n({known} unless on (cluster, member) {ROWS})"
+    in_rows = f"{ROWS} * {on('member')} group_left (instance) {one}"
+    return f"({in_rows})\nor\n({known} unless {on('member')} {ROWS})"
 
 
 USE = Group(

@@ -63,7 +63,7 @@ BUSY = {("BufferNearlyFull", "refused"), ("LimitNearlyUsed", "refused")}
 
 
 def choices(example: Example) -> tuple[dict[str, str], ...]:
-    """What a user might choose: a limit of one dimension, or one of several."""
+    """Return choices of a user: a limit of one dimension, and one of several."""
     return (
         {"limit": "orders", "instance": example.good[0].place},
         {"limit": "contract", "instance": example.hung.place},
@@ -274,7 +274,7 @@ def test_single_requests_that_are_lost_notify_no_one_and_an_instance_that_is_cut
 
 OF_API = 'limit="api", instance="x", job="exporter"'
 IN_USE = {"requests": 590, "tokens": 3_000}
-"""What is spent of each in a minute."""
+"""Spending of each in a minute."""
 
 
 def of_api(**busy: str) -> dict[str, str]:
@@ -436,17 +436,18 @@ def test_the_table_of_instances_has_a_row_for_each_dimension_and_those_that_are_
 ) -> None:
     where = "dispatcher-limit: Who shares it?"
     chosen = {"cluster": ".*", "limit": "api", "dimension": ".*"}
-    one, scraped_ = 'limit="api", member="host:1"', 'instance="%s", job="pods", limit="api"'
+    first, second = (f'member="host:{number}"' for number in (1, 2))
+    one, scraped_ = f'limit="api", {first}', 'instance="%s", job="pods", limit="api"'
     series = {
         f'dispatcher_member_partitions{{{one}, dimension="tokens"}}': "40+0x9",
         f'dispatcher_member_partitions{{{one}, dimension="calls"}}': "20+0x9",
         f"dispatcher_member_silent_seconds{{{one}}}": "0.3+0x9",
-        f'dispatcher_limiter_info{{{scraped_ % "a"}, member="host:1"}}': "1+0x9",
+        f"dispatcher_limiter_info{{{scraped_ % 'a'}, {first}}}": "1+0x9",
         f"dispatcher_refused{{{scraped_ % 'a'}}}": "0+0x9",
-        f'dispatcher_limiter_info{{{scraped_ % "b"}, member="host:2"}}': "1+0x9",
+        f"dispatcher_limiter_info{{{scraped_ % 'b'}, {second}}}": "1+0x9",
         f"dispatcher_refused{{{scraped_ % 'b'}}}": "1+0x9",
     }
-    rows = [f'member="host:1", dimension="{name}"' for name in ("tokens", "calls")]
+    rows = [f'{first}, dimension="{name}"' for name in ("tokens", "calls")]
     run_queries(
         tmp_path,
         series,
@@ -461,7 +462,7 @@ def test_the_table_of_instances_has_a_row_for_each_dimension_and_those_that_are_
                 "5m",
                 [
                     *({"labels": f'{{{row}, instance="a"}}', "value": 0} for row in rows),
-                    {"labels": '{member="host:2", instance="b"}', "value": 1},
+                    {"labels": f'{{{second}, instance="b"}}', "value": 1},
                 ],
             ),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_the_events_of_a_limit_of_several_dimensions_have_costs_as_values() -> N
         until(lambda: any(one.name == "allocated" for one in heard))
     values = {one.name: one.value for one in heard}
     assert values["created-limit"] == {"requests": 20, "calls": 4}
-    capacities = [one.value for one in heard if one.name == "capacity" and one.value]
+    capacities: list[Any] = [one.value for one in heard if one.name == "capacity" and one.value]
     assert capacities
     assert all(one.keys() <= {"requests", "calls"} for one in capacities)
 
