@@ -44,6 +44,8 @@ def needs_of(bounds: Sequence[Wanted], seconds: float) -> list[float]:
         return [one.need for one in bounds]
     calls = _growth(rates) * seconds
     flows = [one.mix * (calls if one.slots else one.period) for one in bounds]
+    if not any(flow for one, flow in zip(bounds, flows, strict=True) if not one.slots):
+        return [one.need for one in bounds]  # costs so small that they vanish in the product
     most = min(one.capacity / flow for one, flow in zip(bounds, flows, strict=True) if flow > 0)
     full = [flow * most for flow in flows]
     part = max(
