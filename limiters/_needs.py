@@ -48,7 +48,7 @@ def needs_of(bounds: Sequence[Wanted], seconds: float) -> list[float]:
     most = min(parts, default=0.0)
     full = [flow * most for flow in flows]
     if not any(flow for one, flow in zip(bounds, full, strict=True) if not one.slots):
-        return [one.need for one in bounds]  # costs so small that they vanish in a product
+        return [min(one.need, one.capacity) for one in bounds]  # the mix vanishes in a product
     part = max(
         min(1.0, one.need / flow)
         for one, flow in zip(bounds, full, strict=True)
