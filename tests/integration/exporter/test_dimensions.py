@@ -1,4 +1,4 @@
-"""What the exporter shows of a limit of several dimensions, from a real Redis."""
+"""Metrics of a limit of several dimensions, from the exporter and a real Redis."""
 
 from __future__ import annotations
 

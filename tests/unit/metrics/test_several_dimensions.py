@@ -1,5 +1,5 @@
-"""What metrics say of a limit of several dimensions: each window and each number of calls in flight
-by itself, and of a limit of one dimension what they always said."""
+"""Metrics of a limit of several dimensions: of each window and each number of calls in flight.
+Those of a limit of one dimension are as they always were."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def values_of(readings: Iterator[Reading]) -> Values:
 
 
 def shown(limiter: SharedResource | ProvisionedResource) -> Values:
-    """What a process shows of its limiter."""
+    """Return the metrics of a limiter in its process."""
     [part] = parts_of(limiter, Options(name="api"))
     return values_of(iter(part.read()))
 
 
 def exported(limiter: SharedResource, *, members: bool = True) -> Values:
-    """What the exporter shows of a limit."""
+    """Return the metrics of a limit from the exporter."""
     return values_of(read_limit("api", looked(limiter), members=members))
 
 
@@ -65,7 +65,7 @@ def looked(limiter: SharedResource) -> LimitView:
 
 @contextmanager
 def shared(limits: Limits | float, **options: Any) -> Iterator[SharedResource]:
-    """One that holds something, and wants more."""
+    """Return a limiter, and end it."""
     with (
         closing(MemoryLeaseManager("api", lease_time=60)) as manager,
         SharedResource(
