@@ -157,9 +157,9 @@ class Operation:
     def settle(self, actual: float | Mapping[str, float]) -> None:
         """Says what it costs in truth, in its callback: once that is known, or several times while
         an answer streams. The last one counts when the callback has returned; until then it counts
-        for no less than its `cost`. Dimensions that are not named cost what was told.
+        for no less than its `cost`. Dimensions that are not named count as estimated.
 
-        Each attempt is charged, and settled, by itself; what is never settled counts as told.
+        Each attempt is charged, and settled, by itself; what is never settled counts as estimated.
         Raises ArgumentError for a cost that is not possible, and SettlementError if the operation
         is not in a batch that runs, or in another one than this callback's. Thread-safe.
         """

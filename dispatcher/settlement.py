@@ -1,4 +1,4 @@
-"""What a batch costs in truth, where that is known only afterwards."""
+"""The true cost of a batch, where it is known only after the call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def settle(batch: Iterable[Operation], actual: float | Mapping[str, float]) -> N
 
     The last one counts when the callback has returned, in place of what single operations were
     settled to; until then the batch counts for no less than it was charged. Dimensions that are
-    not named cost what was told. What is never settled counts as told.
+    not named count as estimated, and so does what is never settled.
 
     Raises ArgumentError for a cost that is not possible, and SettlementError if these operations
     are no batch that runs. Thread-safe.

@@ -20,7 +20,7 @@ from dispatcher.worker._handler_log import CallLog
 from dispatcher.worker._message_results import Fates, judge
 from dispatcher.worker._messages import HandlerRun, Held
 from dispatcher.worker._settling import Settler, Work
-from dispatcher.worker.context import WorkerContext
+from dispatcher.worker.context import WorkerContext, settled_by
 from limiters._costs import AnyCost
 from limiters._support.callables import keep_last_raise
 from limiters.errors import SettlementError
@@ -128,8 +128,8 @@ class Calls:
 
     def _bound(self, run: HandlerRun, operations: list[Operation]) -> Callable[..., Any]:
         attempt = max(one.lease.attempt for one in run.held)
-        settling = partial(_settle_cost, operations)
-        return self._handler.bound(WorkerContext(self._topic, self._consumer.id, attempt, settling))
+        context = WorkerContext(self._topic, self._consumer.id, attempt)
+        return self._handler.bound(settled_by(context, partial(_settle_cost, operations)))
 
     def _begin(self, operations: list[Operation]) -> HandlerRun | None:
         held = [one.payload for one in operations]

@@ -92,6 +92,14 @@ class BudgetEntry(Spend):
         "told",
     )
 
+    # Not set before they matter: most entries are never settled.
+    entered: float
+    """What its ledger has counted of it, once it has a place."""
+    reported: bool
+    """Once it was settled: whether it is among those that its ledger has to look at."""
+    accounted: bool
+    """Whether its ledger has counted it among those that are settled for good."""
+
     def __init__(
         self,
         cost: float,
@@ -111,13 +119,9 @@ class BudgetEntry(Spend):
         """What it cost in truth, as far as was said."""
         self.closed = False
         """Whether it is settled no more: its call has ended, or was abandoned."""
-        self.reported = self.accounted = False
-        """Of `Settlements`: whether it is among those that were settled; whether its ledger has
-        counted it among those that are settled for good."""
-        self.entered = 0.0
-        """What its ledger has counted of it, once it was entered in a slice of time."""
         self.place: tuple[Stay, float] | None = None
-        """Which part of the ledger's entries had stayed when that was done."""
+        """Once its ledger has entered it in a slice of time: which part of all entries had stayed
+        at that moment."""
 
     @property
     def counts(self) -> float:
@@ -142,6 +146,8 @@ class BudgetEntry(Spend):
         """The call costs `actual`, as far as is known."""
         if self.closed or self.started_at is None:
             return False
+        if self.actual is None:
+            self.reported = self.accounted = False
         self.actual = actual
         self._settled(self)
         return True

@@ -71,6 +71,7 @@ class WindowLedger:
         self._new_entry: NewEntry = BudgetEntry
         self.settlements = Settlements(freed)
         self._settled = self.settlements.report
+        self._to_settle = self.settlements.reported
         self._stay = Stay()
         self._corrected = 0.0
         self.excess_until = -math.inf
@@ -147,8 +148,9 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
-        self.charges += 1 if cost else 0
-        self._pace(cost, now)
+        if cost:
+            self.charges += 1
+            self._pace(cost, now)
         entry = self._new_entry(cost, now, tenure, self._settled)
         self._starting.append(entry)
         return entry
@@ -162,8 +164,9 @@ class WindowLedger:
     def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on: by one step, and an interrupt before that has changed no more than
         the pace, by a moment."""
-        self._pace(entry.cost, entry.charged_at)
-        self.charges += 1 if entry.cost else 0
+        if entry.cost:
+            self._pace(entry.cost, entry.charged_at)
+            self.charges += 1
         self._starting.append(entry)
 
     def _pace(self, cost: float, now: float) -> None:
@@ -213,7 +216,7 @@ class WindowLedger:
 
     def spent(self, now: float) -> float:
         """What counts now: what began in the last period, and what is about to begin."""
-        if self.settlements.reported:
+        if self._to_settle:
             self._note_settlements(now)
         self._note_starts()
         while self._expiries and self._expires(self._expiries[0]) <= now:
@@ -285,11 +288,13 @@ class WindowLedger:
 
     def _note_starts(self) -> None:
         begun = [spend for spend in self._starting if spend.stamp is not None]
+        if not begun:
+            return
+        place = self._stay, self._stay.fraction
         for spend in begun:
             assert spend.stamp is not None
             slice_ = self._slice_of(spend.stamp) if spend.cost else 0
             before = self._started.get(slice_, 0.0)
-            place = self._stay, self._stay.fraction
             if spend.cost > spend.told:
                 self.excess_until = max(self.excess_until, self._expires(slice_))
             if spend.place is None:  # from here on without a call, so that it is counted once
@@ -298,8 +303,7 @@ class WindowLedger:
                 self._total += spend.told
                 spend.entered, spend.place = spend.cost, place
                 spend.cost = 0
-        if begun:
-            self._starting = [spend for spend in self._starting if spend.stamp is None]
+        self._starting = [spend for spend in self._starting if spend.stamp is None]
 
     def _note_settlements(self, now: float) -> None:
         for entry in self.settlements.each():
