@@ -392,9 +392,9 @@ class Limits:
             return Costs()
         raise self._without_dimension(name, cost)
 
-    def actual(self, name: str, value: object, told: AnyCost) -> AnyCost:
-        """`value`, whatever it is, as what a call cost in truth that was told to cost `told`: what
-        it does not name cost what was told. ArgumentError of the argument `name` if it is not
+    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
+        """`value`, whatever it is, as the actual cost of a call that was estimated at `estimated`: what
+        it does not name cost what was estimated. ArgumentError of the argument `name` if it is not
         zero or more, or of a dimension that there is not or that counts calls in flight.
 
         >>> limits = Limits(requests=Rate(10), tokens=Rate(90_000, per=60))
@@ -419,8 +419,8 @@ class Limits:
             for dimension, one in value.items()
         }
         if self.is_scalar:
-            return next(iter(amounts.values()), told)
-        return Costs({**told, **amounts} if isinstance(told, Costs) else amounts)
+            return next(iter(amounts.values()), estimated)
+        return Costs({**estimated, **amounts} if isinstance(estimated, Costs) else amounts)
 
     def speed(self, capacity: AnyCost) -> AnyCost:
         """How much of each rate comes in a second to a holder of `capacity`, which is given as

@@ -50,11 +50,11 @@ class CostTerms:
         """Whether there is a limiter that is charged."""
         return self._limits is not None
 
-    def actual(self, name: str, value: object, told: AnyCost) -> AnyCost:
-        """`value` as what was told to cost `told` did cost, in the same form. ArgumentError of the
+    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
+        """`value` as what was estimated to cost `estimated` did cost, in the same form. ArgumentError of the
         argument `name` if it is no possible cost."""
         if self._limits is not None:
-            return self._limits.actual(name, value, told)
+            return self._limits.actual(name, value, estimated)
         return self.normal(name, checked_cost(name, value))
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:

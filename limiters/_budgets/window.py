@@ -66,7 +66,7 @@ class WindowLedger:
     ) -> None:
         """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
         processes, whose clocks judge its windows too. `freed`: called after a call ended that cost
-        less than was told, by the thread that ends it."""
+        less than estimated, by the thread that ends it."""
         self.capacity = capacity
         self._new_entry: NewEntry = BudgetEntry
         self.settlements = Settlements(freed)
@@ -75,9 +75,9 @@ class WindowLedger:
         self._stay = Stay()
         self._corrected = 0.0
         self.excess_until = -math.inf
-        """Until when something counts that calls have cost beyond what was told."""
+        """Until when something counts that calls have cost beyond the estimate."""
         self.owed: list[tuple[float, float]] = []
-        """(when, cost) of what calls cost beyond what was told, as far as their entries have gone
+        """(when, cost) of what calls cost beyond the estimate, as far as their entries have gone
         to others since: of a shared ledger."""
         self.even_burst = burst
         """The share of the capacity that may go at once after a rest."""
@@ -228,16 +228,16 @@ class WindowLedger:
         return own + self.inherited.total(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made, as it was told."""
+        """What has begun, since this ledger was made, as estimated."""
         self._note_starts()
         return self._total
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled, as it was told."""
-        return self.total() + math.fsum(spend.told for spend in self._starting)
+        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        return self.total() + math.fsum(spend.estimated for spend in self._starting)
 
     def settled(self) -> float:
-        """How much more the calls of `charged` have cost than was told, as far as is known: less
+        """How much more the calls of `charged` have cost than estimated, as far as is known: less
         than zero if it was less."""
         return self._corrected
 
@@ -295,12 +295,12 @@ class WindowLedger:
             assert spend.stamp is not None
             slice_ = self._slice_of(spend.stamp) if spend.cost else 0
             before = self._started.get(slice_, 0.0)
-            if spend.cost > spend.told:
+            if spend.cost > spend.estimated:
                 self.excess_until = max(self.excess_until, self._expires(slice_))
             if spend.place is None:  # from here on without a call, so that it is counted once
                 if spend.cost:
                     self._started[slice_] = before + spend.cost
-                self._total += spend.told
+                self._total += spend.estimated
                 spend.entered, spend.place = spend.cost, place
                 spend.cost = 0
         self._starting = [spend for spend in self._starting if spend.stamp is None]

@@ -1,6 +1,6 @@
 """What the callback of a batch says it costs in truth, and what follows for what was charged.
 
-The limiter is told while the callback runs only if it costs more than was charged, and in the end.
+The limiter learns of it while the callback runs only if it costs more than was charged, and in the end.
 So settling operations one by one costs no more than noting it.
 """
 
@@ -30,13 +30,13 @@ class BatchSettlement:
         self._actual: dict[int, tuple[Operation, AnyCost]] = {}
         """By the identity of operations, what they cost."""
         self._excess: AnyCost = 0
-        """What operations cost beyond what was told, all together."""
+        """What operations cost beyond the estimate, all together."""
         self._whole: AnyCost | None = None
         """What the batch costs, if that was said of all of it."""
         self.closed = False
 
     @property
-    def told(self) -> AnyCost:
+    def estimated(self) -> AnyCost:
         """What the batch was charged."""
         return self._batch.whole_cost
 
@@ -46,7 +46,7 @@ class BatchSettlement:
         if self._whole is not None:
             return self._whole
         change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
-        return _not_negative(self.told + change)
+        return _not_negative(self.estimated + change)
 
     @property
     def operations(self) -> list[tuple[Operation, AnyCost]]:
@@ -55,8 +55,8 @@ class BatchSettlement:
 
     def one(self, operation: Operation, actual: object) -> None:
         """`operation` costs `actual`."""
-        told = operation._cost
-        checked = self._batch.costs.actual("actual", actual, told)
+        estimated = operation._cost
+        checked = self._batch.costs.actual("actual", actual, estimated)
         with self._lock:
             self._check_open(checked)
             if self._whole is not None:
@@ -64,16 +64,16 @@ class BatchSettlement:
                     "the batch was settled as a whole; settle it as a whole again, with "
                     "settle(batch, actual)"
                 )
-            _, before = self._actual.get(id(operation), (operation, told))
-            excess = greater(checked, told) - greater(before, told)
+            _, before = self._actual.get(id(operation), (operation, estimated))
+            excess = greater(checked, estimated) - greater(before, estimated)
             self._actual[id(operation)] = operation, checked
             if excess:
                 self._excess = self._excess + excess
-                self._say(self.told + self._excess)
+                self._say(self.estimated + self._excess)
 
     def whole(self, actual: object) -> None:
         """All of it costs `actual`."""
-        checked = self._batch.costs.actual("actual", actual, self.told)
+        checked = self._batch.costs.actual("actual", actual, self.estimated)
         with self._lock:
             self._check_open(checked)
             self._whole = checked
@@ -98,7 +98,7 @@ class BatchSettlement:
         failed = error.failed if isinstance(error, PartialFailure) else operations
         refused = set(map(id, failed))
         if refused.issuperset(map(id, operations)):
-            self._whole = self.told * 0
+            self._whole = self.estimated * 0
         elif self._whole is None:
             self._actual |= {
                 id(one): (one, one._cost * 0) for one in operations if id(one) in refused
@@ -112,7 +112,7 @@ class BatchSettlement:
         self._batch.check_runs(closed=self.closed)
         if self._batch.spend is None and self._batch.costs.are_limited and actual:
             raise SettlementError(
-                "the batch was told to cost nothing, and so was charged nothing; give its "
+                "the batch was estimated to cost nothing, and so was charged nothing; give its "
                 "operations, or its watcher's batch_cost, what it may cost at most"
             )
 

@@ -101,7 +101,7 @@ def test_z5_while_an_answer_streams_it_only_grows() -> None:
     assert setting.spent() == 160
 
 
-def test_a_dimension_that_is_not_named_costs_what_was_told() -> None:
+def test_a_dimension_that_is_not_named_costs_what_was_estimated() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 0})
         batch[1].settle({"tokens": 1_034})
@@ -111,7 +111,7 @@ def test_a_dimension_that_is_not_named_costs_what_was_told() -> None:
     assert setting.spent() == (1, 1_034, 0)
 
 
-def test_z2_a_dimension_in_which_nothing_was_told_can_cost_something_all_the_same() -> None:
+def test_z2_a_dimension_in_which_nothing_was_estimated_can_cost_something_all_the_same() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 700})
 
@@ -173,8 +173,8 @@ def test_z4_of_a_part_that_was_refused_without_charge_the_rest_counts() -> None:
         setting.batcher.stop()
 
 
-def test_z4_what_was_abandoned_counts_as_told() -> None:
-    errors = []
+def test_z4_what_was_abandoned_counts_as_estimated() -> None:
+    errors: list[SettlementError] = []
 
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(10)
@@ -315,9 +315,10 @@ def test_an_operation_that_waits_for_its_retry_is_refused() -> None:
 def test_a_batch_that_has_ended_is_refused() -> None:
     kept: list[list[Operation]] = []
     setting = Setting().run(kept.append, 100)
-    for call in (lambda: kept[0][0].settle(1), lambda: settle(kept[0], 1)):
-        with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
-            call()
+    with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
+        kept[0][0].settle(1)
+    with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
+        settle(kept[0], 1)
     assert setting.spent() == 100
 
 
@@ -359,10 +360,10 @@ def test_only_a_whole_batch_is_settled_as_one() -> None:
     assert Setting().run(answer, 100, 200).spent() == 5
 
 
-def test_what_was_told_to_cost_nothing_has_nothing_to_settle() -> None:
+def test_what_was_estimated_to_cost_nothing_has_nothing_to_settle() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(0)
-        with pytest.raises(SettlementError, match="told to cost nothing"):
+        with pytest.raises(SettlementError, match="estimated to cost nothing"):
             batch[0].settle(5)
 
     assert Setting().run(answer, 0).spent() == 0
