@@ -393,9 +393,9 @@ class Limits:
         raise self._without_dimension(name, cost)
 
     def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
-        """`value`, whatever it is, as the actual cost of a call that was estimated at `estimated`: what
-        it does not name cost what was estimated. ArgumentError of the argument `name` if it is not
-        zero or more, or of a dimension that there is not or that counts calls in flight.
+        """`value`, whatever it is, as the actual cost of a call that was estimated at `estimated`,
+        which counts for dimensions that it does not name. ArgumentError of the argument `name` if
+        it is not zero or more, or of a dimension that there is not or that counts calls in flight.
 
         >>> limits = Limits(requests=Rate(10), tokens=Rate(90_000, per=60))
         >>> limits.actual("actual", {"tokens": 1_034}, Costs({"requests": 1, "tokens": 4_500}))

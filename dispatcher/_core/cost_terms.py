@@ -51,8 +51,8 @@ class CostTerms:
         return self._limits is not None
 
     def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
-        """`value` as what was estimated to cost `estimated` did cost, in the same form. ArgumentError of the
-        argument `name` if it is no possible cost."""
+        """`value` as the actual cost of what was estimated at `estimated`, in the same form.
+        ArgumentError of the argument `name` if it is no possible cost."""
         if self._limits is not None:
             return self._limits.actual(name, value, estimated)
         return self.normal(name, checked_cost(name, value))

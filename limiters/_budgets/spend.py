@@ -85,11 +85,11 @@ class BudgetEntry(Spend):
         "closed",
         "cost",
         "entered",
+        "estimated",
         "place",
         "reported",
         "stamp",
         "tenure",
-        "estimated",
     )
 
     # Not set before they matter: most entries are never settled.
@@ -308,8 +308,8 @@ class SpendOfSeveral(Spend):
 
 
 class SpendOfPayers(SpendOfSeveral):
-    """One batch, paid by several budgets of one bound. `estimated` is what each of them was charged, in
-    the order in which a refund goes to them; an excess is charged to the first one.
+    """One batch, paid by several budgets of one bound. `estimated` is what each of them was
+    charged, in the order in which a refund goes to them; an excess is charged to the first one.
 
     >>> share, reserved = BudgetEntry(6, 0.0), BudgetEntry(4, 0.0)
     >>> spend = SpendOfPayers([(share, 6), (reserved, 4)])

@@ -1,7 +1,7 @@
 """What the callback of a batch says it costs in truth, and what follows for what was charged.
 
-The limiter learns of it while the callback runs only if it costs more than was charged, and in the end.
-So settling operations one by one costs no more than noting it.
+While the callback runs, the limiter learns of it only if it costs more than was charged; all else it
+learns in the end. So settling operations one by one costs no more than noting it.
 """
 
 from __future__ import annotations

@@ -161,8 +161,8 @@ def test_z1_a_refund_makes_room_at_once() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bool) -> None:
-    """Where a call is alone: estimated when it starts, a part of it goes with each hand-over, and each
-    settlement changes the part that has stayed."""
+    """Where a call is alone: the estimate counts when it starts, a part of it goes with each
+    hand-over, and each settlement changes the part that has stayed."""
     chance = random.Random(seed)
     kind = EndWindowLedger if at_end else WindowLedger
     ledger = kind(1_000_000, PERIOD, burst=1.0)
