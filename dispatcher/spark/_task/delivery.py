@@ -24,7 +24,7 @@ from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
 from dispatcher.spark._ledger.sender import Sender
-from dispatcher.spark._options import DeliveryOptions
+from dispatcher.spark._options import DeliveryOptions, prices_of
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
 from dispatcher.spark._rows.packs import Pack
@@ -63,6 +63,8 @@ class Delivery:
         self.micro_batch = micro_batch
         self._format = rows
         self._sums = sums
+        self._batch_cost = prices_of(sending).of_batch
+        self._is_limited = sending.limiter is not None
         self.sender: Sender | None = None
         self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
         """Packs whose subjects are to be sent one by one."""
@@ -79,6 +81,12 @@ class Delivery:
             max_attempts=sending.max_attempts,
             on_failure=self._give_up,
         )
+
+    def operation(self, watcher: Watcher, pack: Pack) -> Operation:
+        """What has `pack` sent: a batch by itself, so its cost has that of a batch in it, unless
+        no handler is to take it. Without a limit there is nothing that a cost is charged to."""
+        pack.charge = pack.cost + self._batch_cost if pack.left else 0
+        return Operation(watcher, pack.charge if self._is_limited else 0, pack, key=pack.key)
 
     def may_begin(self) -> bool:
         """Whether something may be sent now. Raises if nothing may be sent any more."""
@@ -192,11 +200,12 @@ class Delivery:
 
     def _begins(self, pack: Pack, operation: Operation) -> None:
         now = self.begun_at = time.monotonic()
+        self._sums.spend(pack.charge)
         if operation.attempt > 1:
-            self._sums.add(retries=1, cost=operation.cost)
+            self._sums.add(retries=1)
             return
         pack.begun_at = now
-        self._sums.add(longest_wait=now - pack.waiting_since, cost=operation.cost)
+        self._sums.add(longest_wait=now - pack.waiting_since)
 
     def _judge(self, pack: Pack, handed: list[Any], attempt: int, error: BaseException) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and
