@@ -219,7 +219,7 @@ def test_v3_the_format_charges_rows_and_batches_in_several_dimensions(
         "time": "at",
         "redis": shared_redis.url,
         "limit": "api",
-        "sharedCapacity": "requests=1000/1s, tokens=250/1s, tokens=100/0.1s, calls=2 in flight",
+        "sharedCapacity": "requests=1000/1s, tokens=250/1s+100/0.1s, calls=2slots",
         "cost": "requests=0.5, tokens=size / 4",
         "batchCost": "requests=1, tokens=5, calls=1",
         "maxBatchCost": "requests=50",
@@ -274,7 +274,7 @@ def test_the_format_sends_a_failed_batch_again(spark: SparkSession, log: Path) -
         ({"handler": COUNT, "batchCost": "a"}, "batchCost must be a number, not 'a'"),
         (
             {"handler": COUNT, "redis": "redis://db", "limit": "x", "sharedCapacity": "a=5"},
-            "sharedCapacity must be like 'requests=600/60s, calls=20 in flight'",
+            "sharedCapacity must be like 'requests=600/60s",
         ),
         (
             {"handler": COUNT, "sharedCapacity": "5"},

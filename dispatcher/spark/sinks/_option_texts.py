@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from limiters._support.validation import ArgumentError
+from limiters._support.validation import ArgumentError, in_seconds
 from limiters.limits import InFlight, Limits, Rate
 
-_IN_FLIGHT = re.compile(r"(?P<calls>\d+)\s+in\s+flight")
-_RATE = re.compile(r"(?P<capacity>[^/\s]+)\s*/\s*(?P<per>[^/\s]+?)\s*s?")
+_SLOTS = re.compile(r"(\d+)\s*slots?")
+_RATE = re.compile(r"([^/\s]+)\s*/\s*([^/\s]+?)\s*s?")
 
 
 def cost_in(option: str, text: str) -> float | str | dict[str, float | str]:
@@ -36,59 +36,40 @@ def amounts_in(option: str, text: str) -> float | dict[str, float]:
 
 
 def limits_in(option: str, text: str) -> float | Limits:
-    """A number, or a rate or a number of calls in flight for each dimension; of a rate that is
-    named several times each is a window.
+    """A number, or a rate, with all its windows, or a number of calls in flight for each dimension.
 
     >>> limits_in("sharedCapacity", "20000")
     20000.0
-    >>> limits_in("sharedCapacity", "requests=600/60s, requests=10/1s, calls=20 in flight")
+    >>> limits_in("sharedCapacity", "requests=600/60s+10/1s,calls=20slots")
     Limits(requests=Rate(600, per=60, also=(Rate(10, per=1),)), calls=InFlight(20))
     """
     if "=" not in text:
         return _number(option, text)
-    rates: dict[str, list[Rate]] = {}
-    slots: dict[str, InFlight] = {}
-    order: dict[str, None] = {}
-    for name, one in _several(option, text):
-        order[name] = None
-        if found := _IN_FLIGHT.fullmatch(one):
-            slots[name] = InFlight(int(found["calls"]))
-        elif found := _RATE.fullmatch(one):
-            per = _number(option, found["per"])
-            rates.setdefault(name, []).append(Rate(_number(option, found["capacity"]), per))
-        else:
-            requirement = "be like 'requests=600/60s, calls=20 in flight'"
-            raise ArgumentError(option, text, requirement, f"{one!r} is neither")
-    if both := rates.keys() & slots.keys():
-        raise ArgumentError(
-            option, text, "have a rate or calls in flight", f"{min(both)!r} has both"
-        )
-    of: dict[str, Rate | InFlight] = {}
-    for name in order:
-        if name in slots:
-            of[name] = slots[name]
-            continue
-        longest, *others = sorted(rates[name], key=lambda rate: -float(str(rate.per)))
-        of[name] = Rate(longest.capacity, longest.per, also=others)
-    return Limits(**of)
+    return Limits(**{name: _limit(option, one) for name, one in _parts(option, text)})
+
+
+def _limit(option: str, text: str) -> Rate | InFlight:
+    if slots := _SLOTS.fullmatch(text):
+        return InFlight(int(slots[1]))
+    windows = [_RATE.fullmatch(window.strip()) for window in text.split("+")]
+    if not all(windows):
+        requirement = "be like 'requests=600/60s+10/1s,calls=20slots'"
+        raise ArgumentError(option, text, requirement)
+    rates = [Rate(_number(option, one[1]), _number(option, one[2])) for one in windows if one]
+    longest, *others = sorted(rates, key=lambda rate: -in_seconds(rate.per))
+    return Rate(longest.capacity, longest.per, also=others)
 
 
 def _parts(option: str, text: str) -> list[tuple[str, str]]:
     """The names in `text`, each of which is there once, and what they stand for."""
-    parts = _several(option, text)
-    names = [name for name, _ in parts]
-    if len(set(names)) < len(names):
-        raise ArgumentError(option, text, "name each dimension once")
-    return parts
-
-
-def _several(option: str, text: str) -> list[tuple[str, str]]:
     parts = []
     for part in text.split(","):
         name, separator, value = (one.strip() for one in part.partition("="))
         if not (name and separator and value):
             raise ArgumentError(option, text, "be like 'requests=1, tokens=size/4'")
         parts.append((name, value))
+    if len(dict(parts)) < len(parts):
+        raise ArgumentError(option, text, "name each dimension once")
     return parts
 
 

@@ -146,7 +146,7 @@ class DispatcherDataSource(datasource.DataSource):
 
     Its options, of which functions are named as "module:function". Where costs have several
     dimensions, amounts are written like `requests=1, calls=1`, and a shared capacity like
-    `requests=600/60s, requests=10/1s, calls=20 in flight`:
+    `requests=600/60s+10/1s,calls=20slots`:
     """
 
     @classmethod
