@@ -357,7 +357,7 @@ class EventTimeBuilder(Generic[M]):
             closed.append(Batch(list(messages[place]), it.start, it.end))
             until = rule.memory.after(due)
             known.forget(now)
-            if known.batches or until >= now:  # else it would be forgotten at once
+            if known.batches or until >= now:  # else it would be forgotten below
                 known.remember(list(zip(keys[place], times[place], strict=True)), until)
         known.forget(now)
         for run in found:

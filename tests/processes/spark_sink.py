@@ -80,11 +80,11 @@ LIMITS = Limits(
 )
 """In several dimensions. A call that was killed keeps its slot for some seconds."""
 MAX_TOKENS = 100
-"""In a batch."""
+"""The sink's `max_batch_cost`."""
 
 
 def tokens_of(seq: int) -> int:
-    """What a row costs of them, so that in some files batches are full of rows, in others of
+    """Return the tokens that a row costs: in some files batches are full of rows, in others of
     tokens."""
     return 1 + 2 * (seq % 5)
 
@@ -182,7 +182,7 @@ def _limiter(setting: Setting) -> Any:
 
 
 def _costs(setting: Setting) -> dict[str, Any]:
-    """What rows and batches cost: a number, a column and an expression, and a function."""
+    """Return the options for costs: a number, an expression and a function."""
     if not setting.several:
         return {}
     return {

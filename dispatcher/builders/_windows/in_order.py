@@ -21,7 +21,7 @@ class Run(NamedTuple):
     until: int
     start: Any
     end: Any
-    """Of its window."""
+    """The end of the window, not of the messages."""
     due: Any
 
 

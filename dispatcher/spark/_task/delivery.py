@@ -34,7 +34,7 @@ from dispatcher.spark._task.sums import Sums
 from dispatcher.spark.context import Context
 from dispatcher.spark.dead_letters import dead_letters_of
 from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
-from dispatcher.watcher import Watcher
+from dispatcher.watcher import OnBatch, Watcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,11 +76,25 @@ class Delivery:
     def watcher(self, sending: DeliveryOptions) -> Watcher:
         """Whose callbacks these are."""
         return Watcher(
-            self._send_async if self._handler.is_async else self._send,
+            self._callback(),
             retry=sending.retry,
             max_attempts=sending.max_attempts,
             on_failure=self._give_up,
         )
+
+    def _callback(self) -> OnBatch:
+        """What sends a batch, under the name of the handler: log lines of a Batcher have it, and
+        ours says nothing to users."""
+
+        def send(operations: list[Operation]) -> None:
+            self._send(operations)
+
+        async def send_async(operations: list[Operation]) -> None:
+            await self._send_async(operations)
+
+        callback: OnBatch = send_async if self._handler.is_async else send
+        callback.__qualname__ = self._handler.name
+        return callback
 
     def operation(self, watcher: Watcher, pack: Pack) -> Operation:
         """What has `pack` sent: a batch by itself, so its cost has that of a batch in it, unless

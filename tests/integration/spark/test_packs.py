@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError, UnusableRowsError
+from dispatcher.spark import context as contexts
 from dispatcher.spark._ledger import claims
 from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
 from dispatcher.spark._ledger.division import Division
@@ -152,6 +154,34 @@ def test_k8_a_batch_holds_several_subjects_and_the_context_says_which_rows_are_w
     for part in context.subjects:
         assert found[part.start : part.end] == numbers(rows(str(part.subject)))
         assert (part.first, part.last, part.late) == (0, 1, False)
+
+
+def test_a_handler_that_reads_the_subject_of_several_is_told_so_in_the_log_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contexts, "_SAID", threading.Event())
+
+    def reads(batch: list[Any], context: Context) -> None:
+        repr(context)
+        assert context.subject is None or len(context.subjects) == 1
+
+    run(reads, rows("a"))
+    assert caplog.messages == []
+    run(reads, rows("abcdefghijkl"))
+    (said,) = caplog.messages
+    assert "query 'orders' has read context.subject, which is None in a batch of several" in said
+
+
+def test_log_lines_of_an_executor_name_the_handler(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(BatchFailedError):
+        run(never_takes, rows("ab"))
+
+    (line,) = caplog.messages
+    assert line.startswith("a batch of Watcher(tests.integration.spark.test_packs:never_takes) fai")
+
+
+def never_takes(batch: list[Any]) -> None:
+    raise RuntimeError("not liked")
 
 
 def test_k8_a_batch_of_one_subject_is_told_as_without_packs() -> None:
