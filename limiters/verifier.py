@@ -196,7 +196,7 @@ def verify_limits(
         raise ArgumentError("limits", UNSHOWN, "name at least one Limits, not an empty list")
     first = steps[0][1]
     calls = [SpentCall(*entry) for entry in log]
-    costs = [_costs_of(call, first) for call in calls]
+    costs = [costs_of(call, first) for call in calls]
     verdicts = []
     for number, bound in enumerate(first.bounds):
         capacity = [(at, one.bounds[number].capacity) for at, one in steps]
@@ -215,7 +215,7 @@ def verify_limits(
     return LimitsVerdict(tuple(verdicts))
 
 
-def _costs_of(call: SpentCall, limits: Limits) -> list[tuple[float, float]]:
+def costs_of(call: SpentCall, limits: Limits) -> list[tuple[float, float]]:
     """The estimate and the actual cost, for each bound."""
     estimated = limits.checked("cost", call.cost)
     actual = estimated

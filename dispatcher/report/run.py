@@ -15,8 +15,9 @@ from limiters.verifier import Capacity, Verdict, verify, verify_limits
 
 
 class Entry(NamedTuple):
-    """One batch: when it began, its instance, its cost; and if that is known, how many records it
-    had, for how many seconds they had waited, and when its callback returned."""
+    """One batch: when it began, its instance, its estimated cost; and if that is known, how many
+    records it had, for how many seconds they had waited, when its callback returned, and its actual
+    cost."""
 
     at: float
     instance: str
@@ -24,6 +25,12 @@ class Entry(NamedTuple):
     records: int | None = None
     waited: float | None = None
     end: float | None = None
+    actual: float | None = None
+
+    @property
+    def judged(self) -> float:
+        """The cost that counts: the actual one, if it is known."""
+        return self.cost if self.actual is None else self.actual
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Run:
         object.__setattr__(self, "verdict", self._judged())
 
     def _judged(self) -> Verdict:
-        log = [(one.at, one.instance, one.cost) for one in self.entries]
+        log = [(one.at, one.instance, one.cost, one.actual) for one in self.entries]
         return verify(log, self.capacity, period=self.period, settling=self.settling)
 
     @property
@@ -67,7 +74,7 @@ class Run:
 
     def columns(self, instance: str, ends: Sequence[float]) -> list[float]:
         """Return what `instance` spent in the windows that end at these times."""
-        own = sorted((one.at, one.cost) for one in self.entries if one.instance == instance)
+        own = sorted((one.at, one.judged) for one in self.entries if one.instance == instance)
         times = [at for at, _ in own]
         sums = [0.0, *accumulate(cost for _, cost in own)]
         return [
@@ -82,6 +89,8 @@ class Run:
         yield "Fullest window", f"{verdict.worst:.4f} of the limit"
         burst = ": it began with a burst" if verdict.used > 1 else ""
         yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
+        if verdict.cost_ratio != 1:
+            yield "Actual cost", f"{verdict.cost_ratio:.4f} of the estimated cost"
 
     @property
     def span(self) -> tuple[float, float]:

@@ -12,12 +12,19 @@ from dispatcher.report.writing import ReportFile
 from limiters._bound_names import bound_names
 from limiters._support.validation import ArgumentError
 from limiters.limits import Bound, BoundKind, Limits
-from limiters.verifier import Capacity, LimitsVerdict, SpentCall, Verdict, verify_limits
+from limiters.verifier import (
+    Capacity,
+    LimitsVerdict,
+    SpentCall,
+    Verdict,
+    costs_of,
+    verify_limits,
+)
 
 
 def report(
     path: str | os.PathLike[str],
-    log: Iterable[tuple[float, str, float]],
+    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
     capacity: Capacity,
     *,
     title: str = "A run",
@@ -42,7 +49,7 @@ def report(
     run = Run(
         title,
         capacity,
-        [Entry(*one) for one in log],
+        [Entry(*one[:3], actual=one[3] if len(one) > 3 else None) for one in log],
         period=period,
         settling=settling,
         holdings=holdings,
@@ -115,12 +122,12 @@ def _entries(calls: Sequence[SpentCall], limits: Limits) -> list[list[Entry]]:
     """Return the log of each bound."""
     found: list[list[Entry]] = [[] for _ in limits.bounds]
     for call in calls:
-        costs = limits.by_bound(limits.checked("cost", call.cost))
-        for bound, cost, entries in zip(limits.bounds, costs, found, strict=True):
-            if cost:
+        costs = costs_of(call, limits)
+        for bound, (cost, actual), entries in zip(limits.bounds, costs, found, strict=True):
+            if cost or actual:
                 end = call.at + bound.max_operation_time if call.end is None else call.end
                 at = end if bound.at_end else call.at
-                entries.append(Entry(at, call.instance, cost, end=call.end))
+                entries.append(Entry(at, call.instance, cost, end=call.end, actual=actual))
     return found
 
 

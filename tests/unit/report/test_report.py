@@ -387,3 +387,20 @@ def test_limits_that_changed_are_drawn_as_they_were(tmp_path: Path) -> None:
     assert sum(one.startswith("a: ") for one in said) == 2  # wide and narrow, of tokens alone
     with pytest.raises(ValueError, match="holdings must be of tokens, calls"):
         report_limits(path, log, before, holdings={"requests": []})
+
+
+def test_z1_a_report_draws_and_judges_actual_costs(tmp_path: Path) -> None:
+    limits = Limits(tokens=Rate(1_000), calls=InFlight(2))
+    call = {"tokens": 900, "calls": 1}
+    log = [
+        (0.0, "a", call, 0.4, {"tokens": 300}),
+        (0.5, "b", call, 0.9, {"tokens": 500}),
+        (0.6, "b", {"calls": 1}, 0.9, {"tokens": 100}),  # nothing was estimated
+    ]
+    path = tmp_path / "run.html"
+    assert report_limits(path, log, limits).holds
+    said = texts(path.read_text())
+    assert "0.5000 of the estimated cost" in said
+    assert "0.9000 of the limit" in said
+    assert report(path, [(0.0, "a", 900, 100), (0.1, "a", 900, None)], 1_000).worst == 1.0
+    assert "0.5556 of the estimated cost" in texts(path.read_text())
