@@ -19,7 +19,7 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._messages import BoundTerms, Entries, Kind
 from limiters.limits import InFlight, Limits, Rate
 from limiters.testing import Call, SimulatedServer
-from tests.simulation.judge import judge, judge_calls
+from tests.simulation.judge import Limited, judge, judge_calls
 
 EXACT = 1 + 1e-6
 
@@ -64,7 +64,7 @@ class Player:
             spend = self.budget.purse.charge(parts, now, self.share.tenure)
             assert spend.started(now)
             end = now + lasts + number * longer
-            self.scene.calls.append(Call(now, end, self.name, self.share.by_bound(costs)))
+            self.scene.calls.append(Call(now, end, self.name, costs))
             self.running.append((end, spend))
         raise AssertionError("there is no end")
 
@@ -92,10 +92,12 @@ class Scene:
 
     def worst(self, at: int, capacity: float, period: float | None = None) -> float:
         """The fullest window of a bound, or the most calls in flight, as a part of the limit."""
+        dimension = self.limits.bounds[at].dimension
+        limited = Limited(dimension, capacity, period or 0.0, slots=period is None)
+        costs = [(one.start, one.end, limited.cost(one.cost)) for one in self.calls]
         if period is None:
-            calls = [(one.start, one.end, one.costs[at]) for one in self.calls]
-            return judge_calls(calls, [(0.0, capacity)], 0.0).worst
-        spent = [(one.start, one.costs[at]) for one in self.calls if one.costs[at]]
+            return judge_calls(costs, [(0.0, capacity)], 0.0).worst
+        spent = [(start, cost) for start, _, cost in costs if cost]
         return judge(spent, [(0.0, capacity)], [(0.0, period)], 0.0).worst
 
 
