@@ -35,7 +35,7 @@ TURN_INTERVALS = 8
 TURNS_BETWEEN = 3
 """An instance whose fair share is 1/n of a slot has a turn in each row of so many times n."""
 
-LOOKS = 8
+LOOKS = 4
 """How often in a sync interval it looks at all instances."""
 
 

@@ -62,6 +62,10 @@ SERVER_FAULTS = (
 )
 
 
+COPIES = frozenset({"copy", "restart", "split"})
+"""Faults after which a server has a state of the past."""
+
+
 class StormCluster(SimulatedCluster):
     """Notes who is asked."""
 
@@ -186,7 +190,8 @@ class Weather:
         for _ in range(self.random.randint(1, 10)):
             self.come()
         cluster.at(self.span * self.random.random(), self.strike)
-        cluster.at(0.0, self.remember)
+        if not COPIES.isdisjoint(self.faults):
+            cluster.at(0.0, self.remember)
         self.liveness.start()
         cluster.run(self.end)
         found = self.judged()
