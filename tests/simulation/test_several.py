@@ -220,7 +220,7 @@ def one_waits_for_another_dimension() -> float:
     cluster.add("both", MixedCalls([{"a": 5, "b": 5}], Random(1)))
     cluster.add("one", MixedCalls([{"a": 5}], Random(2)))
     cluster.run(45)
-    used = sum(one.cost["a"] for one in cluster.calls if one.start >= 5)
+    used = sum(Limited("a", 10, 1).cost(one.cost) for one in cluster.calls if one.start >= 5)
     return 0.9 * 10 * 40 / used
 
 
