@@ -40,7 +40,7 @@ LOOKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Wait:
     """What is to be known of one instance to judge how long it may wait."""
 
     periods: float
@@ -123,7 +123,7 @@ class Liveness:
             self._spent[entry.instance] = self._spent.get(entry.instance, 0) + 1
         self._seen = len(log)
 
-    def _waiting(self, instance: SimulatedInstance, weights: float, now: float) -> Waiting:
+    def _waiting(self, instance: SimulatedInstance, weights: float, now: float) -> Wait:
         part, slots = 0.0, 0.0
         for bound, one in zip(self.cluster.limit.bounds, instance.share.terms.bounds, strict=True):
             piece = amount_of(instance.work.piece, bound) / (one.in_force or one.capacity)
@@ -133,10 +133,10 @@ class Liveness:
                 part = max(part, piece)
         others = weights / (instance.share.profile.weight / 1000)
         works = bool(instance.work.waiting(now))
-        return Waiting(part * others, part, slots * others, works, max(part, slots) <= 1)
+        return Wait(part * others, part, slots * others, works, max(part, slots) <= 1)
 
     def _look_at(
-        self, instance: SimulatedInstance, waiting: Waiting, others: float, now: float
+        self, instance: SimulatedInstance, waiting: Wait, others: float, now: float
     ) -> None:
         name, share = instance.name, instance.share
         cut = max(instance.cut_until, instance.deaf_until, instance.hangs_until)
@@ -170,7 +170,7 @@ class Liveness:
         self.stalled.append(f"{told}, more than {self._bounds[name]:.3f} s")
         self._since[name] = now
 
-    def bound(self, terms: Terms, waiting: Waiting, others: float) -> float:
+    def bound(self, terms: Terms, waiting: Wait, others: float) -> float:
         """How long an instance may wait for its next batch, as things are; `others` is the time, in
         periods, for those who live on permits."""
         windows = [one.period / 1000 for one in terms.bounds if not one.slots]
@@ -179,7 +179,7 @@ class Liveness:
         bound = 2 * terms.lease / 1000 + (1 + batch + others) * period
         return bound + (self._turns(terms, waiting) if waiting.turns else 0.0)
 
-    def _turns(self, terms: Terms, waiting: Waiting) -> float:
+    def _turns(self, terms: Terms, waiting: Wait) -> float:
         """How long an instance may wait for a slot. A turn may find no slot free, since calls of
         others go on."""
         longest = max(one.period / 1000 for one in terms.bounds if one.slots)
