@@ -20,7 +20,7 @@ from tests.processes import Process, Processes
 from tests.processes.calls import LimitsByDimension
 from tests.processes.faults import STOPPED, Faults
 from tests.processes.plan import CallerPlan
-from tests.servers.counted import Call
+from tests.servers.counted import Call, most_in_flight
 from tests.servers.counting_api import CountingApi, now
 from tests.servers.proxy import Proxy
 from tests.waiting import until
