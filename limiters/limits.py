@@ -7,7 +7,7 @@ flight: whatever keeps limits goes by bounds and needs no other notion of dimens
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
@@ -288,7 +288,7 @@ class Limits:
                 "Limits", validation.UNSHOWN, "have a dimension, as in Limits(requests=Rate(600))"
             )
         for name, one in dimensions.items():
-            text("the name of a dimension", name)
+            _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
                 raise ArgumentError(name, one, "be a Rate or InFlight", f"as in Rate({one!r})")
         self._keep(dimensions)
@@ -307,6 +307,22 @@ class Limits:
         limits = cls.__new__(cls)
         limits._keep({"": Rate(capacity, period)})
         return limits
+
+    @classmethod
+    def parse(cls, text: str) -> Limits:
+        """The Limits that `text` means, as the command line, variables and files have them.
+        ArgumentError if it means none. `str()` writes them in the same way.
+
+        >>> limits = Limits.parse("requests=600/60s+10/1s,tokens=90000/60s,calls=20slots")
+        >>> limits
+        Limits(requests=Rate(600, per=60, also=(Rate(10, per=1),)), tokens=Rate(90000, per=60), \
+calls=InFlight(20))
+        >>> print(limits)
+        requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
+        """
+        from limiters._limits_text import read_dimensions
+
+        return read_dimensions("text", validation.text("text", text)).limits("text")
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
@@ -343,6 +359,10 @@ class Limits:
     def dimensions(self) -> tuple[str, ...]:
         """Their names; ("",) for a plain number."""
         return tuple(self._dimensions)
+
+    def items(self) -> ItemsView[str, Rate | InFlight]:
+        """Each dimension, by its name."""
+        return self._dimensions.items()
 
     @property
     def period(self) -> float:
@@ -440,9 +460,23 @@ class Limits:
     def __hash__(self) -> int:
         return hash(self.bounds)
 
+    def __str__(self) -> str:
+        from limiters._limits_text import text_of
+
+        return text_of(self)
+
     def __repr__(self) -> str:
         named = ", ".join(f"{name}={one!r}" for name, one in self._dimensions.items())
         return f"Limits({named})"
+
+
+def _check_name(name: object) -> None:
+    """Refuses what could not be told apart where limits are written as a text."""
+    found = text("the name of a dimension", name)
+    if set(found) & set(",:=/+") or found.split() != [found]:
+        raise ArgumentError(
+            "the name of a dimension", found, "have no space and none of the characters , : = / +"
+        )
 
 
 def _whole(name: str, slots: float) -> int:

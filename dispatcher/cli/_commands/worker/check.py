@@ -12,8 +12,10 @@ from dispatcher.cli._exit_codes import FAILED, MISUSED, CheckFailedError, code_o
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import without_passwords
-from dispatcher.cli._text.wording import exact, grants, per_period
+from dispatcher.cli._text.wording import grants, in_words, per_period
 from limiters.errors import DispatcherError
+from limiters.leases._bounds import limits_of_terms
+from limiters.limits import Limits
 
 Finding = tuple[str, str, Exception | None]
 """The subject of a check, its result, and the problem if there is one."""
@@ -89,7 +91,7 @@ def _limit(options: WorkerCommandOptions) -> str:
     if limit is None:
         return "none"
     if limit.url is None:
-        return f"{exact(limit.reserved_capacity)} for each process"
+        return f"{in_words(limit.reserved_capacity)} for each process"
     manager = RedisLeaseManager(limit.url, name=limit.name, prefix=limit.prefix)
     try:
         view = manager.look()
@@ -97,12 +99,15 @@ def _limit(options: WorkerCommandOptions) -> str:
         manager.close()
     if view is None:
         return (
-            f"{limit.name}: does not exist yet, to be created with {exact(limit.shared_capacity)}"
+            f"{limit.name}: does not exist yet, to be created with "
+            f"{in_words(limit.shared_capacity)}"
         )
-    stored, asked = view.terms.capacity, LIMIT.given(options)["shared_capacity"]
-    other = "" if asked in (0, stored) else f" (not {exact(asked)}: the stored value counts)"
+    stored, asked = limits_of_terms(view.terms), limit.shared_capacity
+    unlike = asked != stored and LIMIT.given(options)["shared_capacity"]
+    other = f" (not {in_words(asked)}: the stored value counts)" if unlike else ""
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
-    return f"{limit.name}: {exact(stored)} {per_period(view.terms)}{other}{wait}"
+    per = "" if isinstance(stored, Limits) else f" {per_period(view.terms)}"
+    return f"{limit.name}: {in_words(stored)}{per}{other}{wait}"
 
 
 def _worker(options: WorkerCommandOptions) -> str:

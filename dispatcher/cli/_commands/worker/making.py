@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from tenacity.wait import wait_exponential_jitter
 
@@ -16,6 +17,8 @@ from dispatcher.worker._options import WorkerOptions
 from limiters import LimiterConfig, RedisLeaseManager
 from limiters._support.options import values_of
 from limiters._support.validation import named
+from limiters.leases._bounds import limits_of_terms
+from limiters.limits import Limits
 
 WHERE = ("url", "name", "prefix", "shared_capacity")
 """Options that identify the shared limit."""
@@ -55,7 +58,7 @@ def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
         return LimiterConfig(**given)
 
 
-def stored(options: WorkerCommandOptions) -> dict[str, float]:
+def stored(options: WorkerCommandOptions) -> dict[str, Any]:
     """Return the stored terms of the limit, for a worker without options for them."""
     with named(URL_OPTION):
         manager = RedisLeaseManager(options.redis, name=options.limit or "", prefix=options.prefix)
@@ -68,8 +71,11 @@ def stored(options: WorkerCommandOptions) -> dict[str, float]:
             manager.where, manager.name, options, ", a worker with --shared-capacity too"
         )
     terms = view.terms
+    capacity = limits_of_terms(terms)
+    if isinstance(capacity, Limits):
+        return {"shared_capacity": capacity, "lease_time": terms.lease / 1000}
     return {
-        "shared_capacity": terms.capacity,
+        "shared_capacity": capacity,
         "factor": terms.factor,
         "period": terms.period / 1000,
         "lease_time": terms.lease / 1000,
