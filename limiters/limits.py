@@ -446,13 +446,15 @@ calls=InFlight(20))
         return tuple(name for name in self.dimensions if name in named and name in self._lasting)
 
     def _without_dimension(self, name: str, number: float) -> ArgumentError:
-        example = f"{{{self.dimensions[0]!r}: {plain(number)}}}"
-        return ArgumentError(name, number, "say of which dimension it is", f"as in {example}")
+        first, told = self.dimensions[0], plain(number)
+        example = f"as in {{{first!r}: {told}}}, or {first}={told} where it is a text"
+        return ArgumentError(name, number, "say of which dimension it is", example)
 
     def _names(self) -> str:
         if "" in self._dimensions:
             return "be a number: the limit has one dimension, without a name"
-        return f"be of {' and '.join(self.dimensions)} alone"
+        *others, last = self.dimensions
+        return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions

@@ -16,6 +16,7 @@ from limiters._redis.faults import cause_of
 from limiters._redis.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 from limiters.events import Emitter
+from limiters.leases._bounds import change_text, limits_of_terms
 from limiters.leases._format import FLOAT_ERROR
 from limiters.leases._layout import names_of, parts_of
 from limiters.leases._messages import BoundTerms, Reply, Terms, partitions_of
@@ -212,20 +213,29 @@ class Announcements:
 
     def refusal(self, terms: Terms) -> str:
         """Why this instance gets nothing of a limit with these terms, and what to do."""
-        unlike = differences(self._own, terms)
+        own, name = self._own, quote(self._limit)
+        unlike = differences(own, terms)
         if unlike:
+            text = str(limits_of_terms(own)) if own.layout else plain(own.capacity)
+            over = "" if own.layout == terms.layout else "--start-over "
             return (
                 f"no shared capacity: {unlike} of the limit {self._limit!r}; make all instances "
-                "with the same Limits, or delete the limit once no instance runs: "
-                f"dispatcher limit delete {quote(self._limit)}"
+                "with the same Limits, or change the limit for everybody: "
+                f"dispatcher limit set {name} {over}--shared-capacity {text}"
             )
         lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
+        if own.layout:
+            return (
+                f"no shared capacity: this instance was made with lease_time={lease}, but the "
+                f"limit {self._limit!r} has lease_time={plain(terms.lease / 1000)}; use that, or "
+                f"change the limit for everybody: dispatcher limit set {name} --lease-time {lease}"
+            )
         return (
             f"no shared capacity: this instance was made with lease_time={lease} and "
             f"period={period}, but the limit {self._limit!r} has "
             f"lease_time={plain(terms.lease / 1000)} and period={plain(terms.period / 1000)}; use "
             "those, or change the limit for everybody: "
-            f"dispatcher limit set {quote(self._limit)} --lease-time {lease} --period {period}"
+            f"dispatcher limit set {name} --lease-time {lease} --period {period}"
         )
 
     def _compare(self, terms: Terms) -> None:
@@ -235,14 +245,24 @@ class Announcements:
             f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
             for name, theirs, own in unlike
         ]
-        options = [f"--{name.replace(' ', '-')} {plain(own)}" for name, _, own in unlike]
         if different:
             self._trouble_with(
                 "other-terms",
                 f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
                 "all instances with the same numbers, or change the limit for everybody: "
-                f"dispatcher limit set {quote(self._limit)} {' '.join(options)}",
+                f"dispatcher limit set {quote(self._limit)} {self._options(unlike)}",
             )
+
+    def _options(self, unlike: Sequence[tuple[str, float, float]]) -> str:
+        """Those with which an operator would give the limit this instance's terms."""
+        own, told = self._own, [name for name, _ in _told(self._own)]
+        if not own.layout:
+            return " ".join(f"--{name.replace(' ', '-')} {plain(one)}" for name, _, one in unlike)
+        *places, last = [told.index(name) for name, _, _ in unlike]
+        if last < len(own.bounds):
+            return f"--shared-capacity {change_text(own, [*places, last])}"
+        capacity = f"--shared-capacity {change_text(own, places)} " if places else ""
+        return f"{capacity}--lease-time {plain(own.lease / 1000)}"
 
     def _trouble_with(self, happening: str, message: str) -> None:
         _log.warning("%s", message, extra={"happening": happening, "limit": self._limit})

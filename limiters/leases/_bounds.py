@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from limiters._plain_numbers import plain
+from limiters._support import durations
 from limiters.leases._layout import BoundLayout, layout_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds
 from limiters.limits import BURST, MOST_BURST_S, Bound, BoundKind, InFlight, Limits, Rate
@@ -72,6 +74,26 @@ def limits_of_terms(terms: Terms) -> float | Limits:
         else:
             found[name] = Rate(one.capacity, period)
     return Limits(**found)
+
+
+def amount_text(one: BoundTerms) -> str:
+    """One bound as people write it.
+
+    >>> amount_text(BoundTerms.rate(600, 60_000)), amount_text(BoundTerms.in_flight(20, 60_000))
+    ('600/60s', '20slots')
+    """
+    if one.slots:
+        return f"{plain(one.capacity)}slots"
+    return f"{plain(one.capacity)}/{durations.written(one.period / 1000)}"
+
+
+def change_text(terms: Terms, places: Sequence[int]) -> str:
+    """Some bounds of a limit, as an operator writes a change to them."""
+    found: dict[str, list[str]] = {}
+    parts = parts_of(terms.layout)
+    for at in places:
+        found.setdefault(parts[at].dimension, []).append(amount_text(terms.bounds[at]))
+    return ",".join(f"{name}={'+'.join(windows)}" for name, windows in found.items())
 
 
 def bounds_of(terms: Terms) -> tuple[Bound, ...]:

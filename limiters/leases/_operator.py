@@ -15,10 +15,9 @@ from limiters._limits_text import (
     read_number_or_text,
 )
 from limiters._plain_numbers import plain
-from limiters._support import durations
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import ArgumentError, amount, text
-from limiters.leases._bounds import terms_of_limits, usual_factor
+from limiters.leases._bounds import amount_text, terms_of_limits, usual_factor
 from limiters.leases._layout import BoundLayout, names_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds, shared_amount
 from limiters.leases._options import checked_lease, checked_period
@@ -308,7 +307,7 @@ def _windows(
         for at, (period, one) in zip(places, pairs, strict=True):
             yield at, BoundChange(one.amount, period)
     else:
-        has = "+".join(map(_amount_text, stored))
+        has = "+".join(map(amount_text, stored))
         raise ArgumentError(
             "capacity",
             written.written,
@@ -323,11 +322,11 @@ def _is_within(inner: BoundTerms, outer: BoundTerms) -> bool:
 
 def _meaningless(dimension: str, inner: BoundTerms, outer: BoundTerms) -> ArgumentError:
     """A shorter window that allows no less than a longer one could never be reached."""
-    both = f"{dimension}={_amount_text(outer)}+{_amount_text(_example(inner, outer))}"
+    both = f"{dimension}={amount_text(outer)}+{amount_text(_example(inner, outer))}"
     return ArgumentError(
         "capacity",
-        _amount_text(inner),
-        f"be less than {_amount_text(outer)} for {dimension}, and in a shorter window",
+        amount_text(inner),
+        f"be less than {amount_text(outer)} for {dimension}, and in a shorter window",
         f"else it could never be reached; change both windows, as in {both}",
     )
 
@@ -336,12 +335,6 @@ def _example(inner: BoundTerms, outer: BoundTerms) -> BoundTerms:
     """A shorter window that has a meaning."""
     period = min(inner.period, max(1, outer.period // 10))
     return replace(inner, period=period, capacity=outer.capacity / 2)
-
-
-def _amount_text(one: BoundTerms) -> str:
-    if one.slots:
-        return f"{plain(one.capacity)}slots"
-    return f"{plain(one.capacity)}/{durations.written(one.period / 1000)}"
 
 
 def _either(names: Iterable[str]) -> str:

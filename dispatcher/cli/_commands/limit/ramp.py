@@ -22,11 +22,16 @@ class OneRamp:
     amount: float | None
     seconds: float
 
+    def check(self) -> None:
+        """Refuse what no ramp can be."""
+        if self.amount is not None:
+            ramp_of((self.amount, self.seconds))
+
     def a_second(self, rise: float) -> float:
         """What a capacity that changes by `rise` rises by in a second at most; 0 for at once."""
         if self.amount is not None:
             return ramp_of((self.amount, self.seconds)) or 0.0
-        return max(0.0, rise) / self.seconds if self.seconds else 0.0
+        return max(0.0, rise) / self.seconds
 
 
 Ramp = OneRamp | Mapping[str, OneRamp]
@@ -53,29 +58,36 @@ def _one(text: str) -> OneRamp:
         return OneRamp(float(amount), float(over) if seconds is None else seconds)
     seconds = read_seconds(text)
     if not seconds or text[-1].isdigit():
-        raise ArgumentTypeError(f"it is AMOUNT/DURATION or a duration with its unit: {FORMS}")
+        raise ArgumentTypeError(f"it is like {FORMS}")
     return OneRamp(None, seconds)
 
 
-def by_second(ramp: Ramp | None, change: LimitChange, view: LimitView) -> Mapping[str, float]:
-    """Return by how much each bound of the limit rises in a second at most, by its name."""
-    if ramp is None:
-        return {}
-    names = dimensions_of(view.terms)
+def check(ramp: Ramp | None) -> None:
+    """Refuse what no ramp can be, before anything is asked."""
+    for one in ramp.values() if isinstance(ramp, Mapping) else [ramp] if ramp is not None else ():
+        one.check()
+
+
+def by_second(ramp: Ramp, change: LimitChange, view: LimitView) -> Mapping[str, float] | float:
+    """Return by how much the limit rises in a second at most, or each of its bounds by its name."""
+    names, goal = dimensions_of(view.terms), _goal(change, view.terms)
+    rises = [to - bound.capacity for to, bound in zip(goal, view.bounds, strict=True)]
     if isinstance(ramp, OneRamp):
-        if ramp.amount is not None and len(names) > 1:
+        if len(names) == 1:
+            return ramp.a_second(rises[0])
+        if ramp.amount is not None:
             said = f"{ramp.amount:g}/{ramp.seconds:g}"
             advice = f"as in {names[0]}={said}, or a duration for all, as in 30m"
             raise ArgumentError("ramp", said, "say of which dimension the amount is", advice)
         ramp = dict.fromkeys(names, ramp)
     unknown = [name for name in ramp if name not in names]
     if unknown:
-        raise ArgumentError("ramp", unknown[0], f"be of {', '.join(names)}")
-    goal = _goal(change, view.terms)
+        there = ", ".join(names) if names != ("",) else "no dimension: the limit has one, unnamed"
+        raise ArgumentError("ramp", unknown[0], f"be of {there}")
     return {
-        name: ramp[name].a_second(capacity - bound.capacity)
-        for name, capacity, bound in zip(names, goal, view.bounds, strict=True)
-        if name in ramp and ramp[name].a_second(capacity - bound.capacity)
+        name: ramp[name].a_second(rise)
+        for name, rise in zip(names, rises, strict=True)
+        if name in ramp and ramp[name].a_second(rise)
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli._commands.connecting import lease_manager
 from dispatcher.cli._commands.limit.options import CHANGE, NEW, LimitSetOptions
-from dispatcher.cli._commands.limit.ramp import Ramp, by_second
+from dispatcher.cli._commands.limit.ramp import Ramp, by_second, check
 from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
@@ -16,7 +16,7 @@ from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import grants, terms_of
 from limiters._limits_text import read_limits
-from limiters._support.validation import named
+from limiters._support.validation import in_seconds, named
 from limiters.errors import DamagedLimitError, DispatcherError
 from limiters.leases import LimitView
 from limiters.leases._bounds import usual_factor
@@ -39,7 +39,7 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
         except DamagedLimitError as error:
             before, damaged = None, error
         if options.start_over:
-            change["capacity"] = _whole(change["capacity"])
+            change = _whole(change)
         changed = before is not None and _changed(manager, change, ramp, before)
         is_new = not changed and not _set_as_stored(manager, change)
         if is_new:
@@ -60,6 +60,8 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
 
 
 def _check_said(change: Mapping[str, Any], ramp: Ramp | None, options: LimitSetOptions) -> None:
+    with named(CHANGE.flags):
+        check(ramp)
     if change["capacity"] is None and ramp is not None:
         raise ValueError("--ramp goes with --shared-capacity: say to what it is to rise")
     if change["capacity"] is None and options.start_over:
@@ -99,11 +101,13 @@ def _new(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _whole(capacity: Any) -> Any:
-    limits = _limits(capacity)
-    if not isinstance(limits, Limits):
-        raise ValueError("--start-over goes with dimensions: say all of them in --shared-capacity")
-    return limits
+def _whole(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change to all of a limit, whatever it is now."""
+    limits = _limits(change["capacity"])
+    if isinstance(limits, Limits):
+        return {**change, "capacity": limits}
+    period = change["period"] or in_seconds(NEW.period)
+    return {**change, "capacity": Limits.of(limits, period), "period": None}
 
 
 def _limits(capacity: Any) -> Any:

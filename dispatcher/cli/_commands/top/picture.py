@@ -196,6 +196,8 @@ def _bar(
 ) -> list[TextSpan]:
     """Return a bar of what the instance spends of what it holds, against the whole limit; with
     permits it may spend more."""
+    if not room:
+        return []
     held = len(bar(one.held, 1, room, fine=False))
     spent = bar(one.spent, view.capacity, room, fine=fine)
     if one.spent <= one.held * view.capacity:
@@ -230,22 +232,22 @@ def _starving(
                 cost = permit_cost(view, [it.waits_for for it in one.bounds])
                 said = f"has waited for a permit of {cost} for {long}"
             else:
-                said = f"{_too_little(view, one)} for {long}"
+                said = _too_little(view, one, long)
             lines += wrapped(called + said, width, "red")
     return [line(""), *lines] if lines else []
 
 
-def _too_little(view: LimitView, one: InstanceView) -> str:
-    """Return what an instance that is short has, and what it should have."""
+def _too_little(view: LimitView, one: InstanceView, long: str) -> str:
+    """Return what an instance that is short has had for so long, and what it should have."""
     if len(view.bounds) == 1:
         return (
             f"wants {about(one.need)}, holds {in_partitions(view, one.held)} partitions, "
-            f"and has had less than its fair share of {in_partitions(view, one.share)}"
+            f"and has had less than its fair share of {in_partitions(view, one.share)} for {long}"
         )
     both = zip(view.bounds, one.bounds, strict=True)
     short = [
-        f"{held_of(bound, it.held)} of {bound.dimension} where {held_of(bound, it.share)} are"
+        f"{held_of(bound, it.held)} of {bound.dimension} in place of {held_of(bound, it.share)}"
         for bound, it in both
         if is_short_of(it)
     ]
-    return f"holds {' and '.join(short)} its fair share, and has had too little"
+    return f"has had less than its fair share for {long}, {', '.join(short)}"

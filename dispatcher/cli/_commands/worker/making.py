@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from tenacity.wait import wait_exponential_jitter
@@ -20,6 +21,9 @@ from limiters._support.validation import named
 from limiters.leases._bounds import limits_of_terms
 from limiters.limits import Limits
 
+COSTS = {"cost": "--cost", "batch_cost": "--batch-cost"}
+"""The option for each parameter."""
+
 WHERE = ("url", "name", "prefix", "shared_capacity")
 """Options that identify the shared limit."""
 
@@ -34,7 +38,8 @@ def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worke
     find_handlers_here()
     timeline, limit = timeline_of(options), limit_of(options)
     limiter = None if limit is None else limit.build()
-    return Worker(timeline, options.handler, rate_limiter=limiter, **how)
+    with named(COSTS):
+        return Worker(timeline, options.handler, rate_limiter=limiter, **how)
 
 
 def timeline_of(options: WorkerCommandOptions) -> Timeline:
@@ -51,6 +56,8 @@ def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
             raise ValueError("--shared-capacity needs --limit, the name of the limit")
         if not given["reserved_capacity"]:
             return None
+        if isinstance(given["reserved_capacity"], Mapping):
+            raise ValueError("--reserved by dimension needs --limit, the name of their limit")
         given = {name: value for name, value in given.items() if name not in WHERE}
     elif not given["shared_capacity"]:
         given |= stored(options)
