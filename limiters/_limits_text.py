@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from limiters._plain_numbers import plain
+from limiters._rates import MAX_OPERATION_TIME, BurstSeconds, InFlight, Rate, seconds
 from limiters._support import durations, validation
 from limiters._support.validation import MAX_AMOUNT, ArgumentError
-from limiters.limits import MAX_OPERATION_TIME, BurstSeconds, InFlight, Limits, Rate, seconds
 
 EXAMPLE = "requests=600/60s+10/1s,tokens=90000/60s,calls=20slots"
 
@@ -51,6 +51,10 @@ class WrittenDimension:
     """How many calls in flight; None for a rate."""
     options: Mapping[str, Any] | None = None
 
+    def is_more_of(self, other: WrittenDimension) -> bool:
+        """Whether both are windows of one rate."""
+        return self.slots is None and other.slots is None and not self.options
+
     def limit(self, option: str) -> Rate | InFlight:
         """The limit that it is, complete. What is not written is as in Python: a window is one of a
         second. ArgumentError of the `option` if there is no such limit."""
@@ -78,9 +82,9 @@ class WrittenLimits:
 
     dimensions: tuple[WrittenDimension, ...]
 
-    def limits(self, option: str) -> Limits:
-        """The Limits that they are if these are all."""
-        return Limits(**{one.name: one.limit(option) for one in self.dimensions})
+    def by_name(self, option: str) -> dict[str, Rate | InFlight]:
+        """The limits that they are if this is all, by the names of their dimensions."""
+        return {one.name: one.limit(option) for one in self.dimensions}
 
 
 def read_number_or_text(text: str) -> float | str:
@@ -95,36 +99,26 @@ def read_number_or_text(text: str) -> float | str:
         return text
 
 
-def read_limits(option: str, text: str) -> float | Limits:
-    """The number or the Limits that `text` means. ArgumentError of the `option` if it means none.
-
-    >>> read_limits("capacity", "20_000")
-    20000.0
-    >>> read_limits("capacity", "tokens=90000/60s,calls=20slots")
-    Limits(tokens=Rate(90000, per=60), calls=InFlight(20))
-    """
-    found = read_number_or_text(text)
-    if isinstance(found, float):
-        return found
-    return read_dimensions(option, text).limits(option)
-
-
 def read_dimensions(option: str, text: str) -> WrittenLimits:
     """What `text` says of each dimension."""
     found: dict[str, WrittenDimension] = {}
     for part in text.split(","):
         one = _read_dimension(option, part.strip())
-        if one.name in found:
-            same = "+".join(it.partition("=")[2] for it in (found[one.name].written, one.written))
-            raise ArgumentError(
-                option, text, f"name {one.name} once", f"write its windows as {one.name}={same}"
-            )
+        if one.name in found and one.is_more_of(found[one.name]):
+            windows = found[one.name].windows + one.windows
+            both = f"{found[one.name].written},{one.written}"
+            one = replace(found[one.name], windows=windows, written=both)
+        elif one.name in found:
+            raise ArgumentError(option, text, f"name {one.name} once")
         found[one.name] = one
     return WrittenLimits(tuple(found.values()))
 
 
 def _read_dimension(option: str, text: str) -> WrittenDimension:
     name, is_named, value = (part.strip() for part in text.partition("="))
+    name, is_window, per = (part.strip() for part in name.partition("/"))
+    if is_window and "/" not in value:  # as windows are called where they are shown
+        value = f"{value}/{per}"
     if not is_named or not name:
         raise ArgumentError(option, text, f"be a number, or limits by dimension, as in {EXAMPLE}")
     limit, *more = (part.strip() for part in value.split(":"))
@@ -210,18 +204,10 @@ _OF_SLOTS: Mapping[str, Read] = {
 }
 
 
-def text_of(limits: Limits) -> str:
-    """Limits as they can be read again.
-
-    >>> text_of(Limits(tokens=Rate(90_000, per=60, burst=seconds(5)), calls=InFlight(20)))
-    'tokens=90000/60s:burst=5s,calls=20slots'
-    """
-    return ",".join(f"{name}={dimension_text(one)}" for name, one in limits.items())
-
-
-def dimension_text(limit: Rate | InFlight) -> str:
-    """One dimension as it can be read again."""
-    return ":".join([_amounts(limit), *(f"{name}={value}" for name, value in _options(limit))])
+def dimension_text(limit: Rate | InFlight, *, usual: bool = False) -> str:
+    """One dimension as it can be read again; `usual`: also how long calls may last by default."""
+    options = (f"{name}={value}" for name, value in _options(limit, usual=usual))
+    return ":".join([_amounts(limit), *options])
 
 
 def _amounts(limit: Rate | InFlight) -> str:
@@ -234,7 +220,7 @@ def _amounts(limit: Rate | InFlight) -> str:
     )
 
 
-def _options(limit: Rate | InFlight) -> Iterator[tuple[str, str]]:
+def _options(limit: Rate | InFlight, *, usual: bool) -> Iterator[tuple[str, str]]:
     if isinstance(limit, InFlight):
         if not limit.strict:
             yield "strict", "no"
@@ -247,5 +233,5 @@ def _options(limit: Rate | InFlight) -> Iterator[tuple[str, str]]:
             return
         yield "counts", limit.counts
     longest = validation.in_seconds(limit.max_operation_time)
-    if longest != MAX_OPERATION_TIME:
+    if usual or longest != MAX_OPERATION_TIME:
         yield "max_operation_time", durations.written(longest)

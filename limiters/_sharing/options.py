@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from limiters._costs import checked_cost
 from limiters._costs_text import read_costs
-from limiters._limits_text import read_limits, read_number_or_text
+from limiters._limits_text import read_number_or_text
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, count, seconds
@@ -16,7 +16,7 @@ from limiters.leases._format import MAX_PARTITIONS
 from limiters.leases._messages import ramp_of, shared_amount, weight_units
 from limiters.leases._options import StoredLeaseOptions, checked_period
 from limiters.leases.protocol import LeaseManager
-from limiters.limits import Limits
+from limiters.limits import Limits, read_limits
 
 
 def _shared(name: str, value: object) -> float | Limits:

@@ -87,15 +87,6 @@ def amount_text(one: BoundTerms) -> str:
     return f"{plain(one.capacity)}/{durations.written(one.period / 1000)}"
 
 
-def change_text(terms: Terms, places: Sequence[int]) -> str:
-    """Some bounds of a limit, as an operator writes a change to them."""
-    found: dict[str, list[str]] = {}
-    parts = parts_of(terms.layout)
-    for at in places:
-        found.setdefault(parts[at].dimension, []).append(amount_text(terms.bounds[at]))
-    return ",".join(f"{name}={'+'.join(windows)}" for name, windows in found.items())
-
-
 def bounds_of(terms: Terms) -> tuple[Bound, ...]:
     """The bounds under these terms, each with the burst that it has by default."""
     parts = parts_of(terms.layout)

@@ -57,7 +57,7 @@ def _by_name(name: str, value: object) -> Amounts:
 class TermsChange(ConvertedOptions):
     """What an operator changes of a limit, in seconds and cost: what is None stays as it is."""
 
-    capacity: Capacity | None = field(
+    capacity: float | Limits | Mapping[str, float] | None = field(
         default=None,
         metadata=about(
             "what all instances may spend together in a period; of a limit of several dimensions, "
@@ -87,9 +87,14 @@ class TermsChange(ConvertedOptions):
     )
 
     @property
+    def _said(self) -> Capacity | None:
+        """The capacity as it was checked: a text was read."""
+        return self.capacity
+
+    @property
     def names_dimensions(self) -> bool:
         """Whether it has to be known which dimensions the limit has."""
-        return isinstance(self.capacity, (Limits, Mapping, WrittenLimits)) or isinstance(
+        return isinstance(self._said, (Limits, Mapping, WrittenLimits)) or isinstance(
             self.ramp, Mapping
         )
 
@@ -115,10 +120,10 @@ class TermsChange(ConvertedOptions):
 
     def _limits(self, known: Terms | None) -> Limits | None:
         """The limits that it defines as a whole, if it does."""
-        if isinstance(self.capacity, Limits):
-            return self.capacity
-        if isinstance(self.capacity, WrittenLimits) and known is None:
-            return self.capacity.limits("capacity")
+        if isinstance(self._said, Limits):
+            return self._said
+        if isinstance(self._said, WrittenLimits) and known is None:
+            return Limits(**self._said.by_name("capacity"))
         return None
 
     def _check_period(self) -> None:
@@ -132,7 +137,7 @@ class TermsChange(ConvertedOptions):
 
     def _changes(self, known: Terms | None) -> list[BoundChange]:
         """What becomes of each bound of a limit with these terms; none of them if all stay."""
-        capacity = self.capacity
+        capacity = self._said
         if known is None or len(known.bounds) == 1:
             if capacity is None or isinstance(capacity, (int, float)):
                 period = 0 if self.period is None else milliseconds(self.period)

@@ -15,13 +15,12 @@ from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import grants, terms_of
-from limiters._limits_text import read_limits
 from limiters._support.validation import in_seconds, named
 from limiters.errors import DamagedLimitError, DispatcherError
 from limiters.leases import LimitView
 from limiters.leases._bounds import usual_factor
 from limiters.leases._operator import TermsChange
-from limiters.limits import Limits
+from limiters.limits import Limits, read_limits
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
