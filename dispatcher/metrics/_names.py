@@ -291,7 +291,7 @@ SPARK_CALLS = _counter("spark_calls", "query", "Calls of the handler, those that
 SPARK_HANDLING = _counter(
     "spark_handler_seconds", "query", "For how long calls of the handler took, all together."
 )
-SPARK_COST = _counter("spark_cost", "query", "Cost of batches begun, again too.")
+SPARK_COST = _counter("spark_cost", "query dimension", "Cost of batches begun, again too.")
 SPARK_WAITED = _counter(
     "spark_waited_seconds", "query", "For how long batches waited for capacity, all together."
 )

@@ -15,6 +15,9 @@ from limiters._stats.histogram import Histogram
 
 FORMAT = "v1"
 
+COST_OF = "cost:"
+"""With which the costs begin of a limit that has several dimensions; their names follow."""
+
 OUTCOMES = ("sent", "replayed", "rejected", "held", "late")
 
 
@@ -59,12 +62,16 @@ def readings(query: str, told: Mapping[str, float]) -> Iterator[Reading]:
         (names.SPARK_BATCHES, "batches"),
         (names.SPARK_CALLS, "calls"),
         (names.SPARK_HANDLING, "handling"),
-        (names.SPARK_COST, "cost"),
         (names.SPARK_WAITED, "waited"),
         (names.SPARK_RETRIES, "retries"),
         (names.SPARK_THROTTLED, "throttled"),
     ):
         yield Reading(metric, (query,), said(name))
+    by_dimension = {name: it for name, it in told.items() if name.startswith(COST_OF)}
+    if "cost" in told or not by_dimension:
+        yield Reading(names.SPARK_COST, (query,), said("cost"))
+    for name, cost in by_dimension.items():
+        yield Reading(names.SPARK_COST, (query, name.removeprefix(COST_OF)), cost)
 
 
 def _text(told: bytes | str) -> str:
