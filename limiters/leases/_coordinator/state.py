@@ -7,7 +7,15 @@ import math
 from dataclasses import dataclass, field, replace
 
 from limiters.leases._coordinator.shares import Level
-from limiters.leases._format import MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
+from limiters.leases._format import (
+    FEW_BATCHES,
+    FEW_OF_SEVERAL,
+    MAX_NAMES,
+    MIN_CAPACITY,
+    NEVER,
+    UNITS,
+    WEIGHT_SCALE,
+)
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import BoundTerms, Terms
 
@@ -278,6 +286,12 @@ class Limit:
     def is_short(self) -> bool:
         """Whether some bound is less than what all need."""
         return any(one.fair.weight for one in self.bounds)
+
+    @property
+    def few_batches(self) -> int:
+        """A share worth fewer batches than this is of little use to who needs more."""
+        rates = sum(not one.terms.slots for one in self.bounds)
+        return FEW_OF_SEVERAL if rates > 1 else FEW_BATCHES
 
     @property
     def longest_window(self) -> int:
