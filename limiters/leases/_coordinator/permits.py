@@ -63,9 +63,7 @@ def _takes(limit: Limit, record: Record, costs: Sequence[float]) -> float:
 def _dominant(limit: Limit, record: Record, costs: Sequence[float]) -> int | None:
     """The rate of which an instance needs the largest part, among those that have a cost."""
     found, most = None, -1.0
-    for at, (bound, one, cost) in enumerate(
-        zip(limit.bounds, record.holdings, costs, strict=True)
-    ):
+    for at, (bound, one, cost) in enumerate(zip(limit.bounds, record.holdings, costs, strict=True)):
         part = one.need / bound.whole if cost > 0 and not bound.terms.slots else -1.0
         if part > most:
             found, most = at, part
