@@ -54,9 +54,10 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
-FEW_OF_SEVERAL = 6
-"""The same where a limit has several windows: each is rounded, and a batch needs room in all of
-them at once."""
+FEW_A_SECOND = 6
+"""Where a limit has several windows, so many batches in each second of one are few, up to
+WHOLE_BATCHES. Batches differ in what they cost of each window, and a batch needs room in all of
+them at once: of shares of few batches, much is unused in one while another one is full."""
 
 EASED = 0.8
 """This part of what is left of a bound that is not short, while another one is, may be held by
@@ -194,7 +195,7 @@ _CONSTANTS = (
     "MAX_TRIES",
     "WHOLE_BATCHES",
     "FEW_BATCHES",
-    "FEW_OF_SEVERAL",
+    "FEW_A_SECOND",
     "EASED",
     "ROUNDED_UP",
     "QUEUE_LENGTH",

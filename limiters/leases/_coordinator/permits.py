@@ -73,10 +73,12 @@ def _dominant(limit: Limit, record: Record, costs: Sequence[float]) -> int | Non
 def lives_on_permits(limit: Limit, record: Record) -> bool:
     """Whether a share is of little use to an instance: less than it needs, and too few batches."""
     fair = fair_share(limit, record)
-    few = limit.few_batches if fair.limited else 1
     return any(
         math.floor(part * (bound.ease if fair.limited else 1.0)) * bound.worth(limit.now)
-        < max(few * one.piece, one.ask if record.gathers else 0.0)
+        < max(
+            (limit.few_batches(bound) if fair.limited else 1) * one.piece,
+            one.ask if record.gathers else 0.0,
+        )
         for bound, one, part in zip(limit.bounds, record.holdings, fair.parts, strict=True)
     )
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from limiters.leases._coordinator.shares import Level
 from limiters.leases._format import (
+    FEW_A_SECOND,
     FEW_BATCHES,
-    FEW_OF_SEVERAL,
     MAX_NAMES,
     MIN_CAPACITY,
     NEVER,
     UNITS,
     WEIGHT_SCALE,
+    WHOLE_BATCHES,
 )
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import BoundTerms, Terms
@@ -287,11 +288,12 @@ class Limit:
         """Whether some bound is less than what all need."""
         return any(one.fair.weight for one in self.bounds)
 
-    @property
-    def few_batches(self) -> int:
-        """A share worth fewer batches than this is of little use to who needs more."""
-        rates = sum(not one.terms.slots for one in self.bounds)
-        return FEW_OF_SEVERAL if rates > 1 else FEW_BATCHES
+    def few_batches(self, bound: BoundState) -> float:
+        """A share of a bound that is worth fewer batches than this is of little use to an instance
+        that needs more."""
+        if sum(not one.terms.slots for one in self.bounds) <= 1:
+            return FEW_BATCHES
+        return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.terms.period / 1000))
 
     @property
     def longest_window(self) -> int:

@@ -115,11 +115,10 @@ end
 -- Of each instance, whether its fair share is less than it needs, and whether it lives on permits;
 -- and whether any does.
 local function judge(seen)
-  local worths, eases, limited, lives, some = {}, {}, {}, {}, false
+  local worths, eases, few, limited, lives, some = {}, {}, {}, {}, {}, false
   local pieces, gathers, scarcest = seen.pieces, seen.gathers, seen.fair.scarcest
-  local few = permits.few_batches()
   for b, bound in ipairs(limit.bounds) do
-    worths[b], eases[b] = state.worth(bound), bound.ease
+    worths[b], eases[b], few[b] = state.worth(bound), bound.ease, permits.few_batches(bound)
   end
   for i = 1, #seen.crowd.weights do
     local is_limited, on_permits = scarcest[i] ~= 0, false
@@ -127,7 +126,7 @@ local function judge(seen)
       local piece, gathered = pieces[b][i], gathers[b][i] or 0
       if (piece > 0 or gathered > 0) and not on_permits then
         on_permits = permits.is_too_small(
-          fair_part(seen, i, b), is_limited, few, piece, gathered, eases[b], worths[b])
+          fair_part(seen, i, b), is_limited, few[b], piece, gathered, eases[b], worths[b])
       end
     end
     limited[i], lives[i] = is_limited, on_permits

@@ -63,13 +63,17 @@ local function takes_for(record, costs)
   return costs[b] * bound.period / (fair * state.worth(bound))
 end
 
--- A share worth fewer batches than this is of little use to who needs more.
-function permits.few_batches()
+-- A share of a bound that is worth fewer batches than this is of little use to an instance that needs
+-- more.
+function permits.few_batches(bound)
   local rates = 0
-  for _, bound in ipairs(limit.bounds) do
-    rates = rates + (bound.slots and 0 or 1)
+  for _, one in ipairs(limit.bounds) do
+    rates = rates + (one.slots and 0 or 1)
   end
-  return rates > 1 and FEW_OF_SEVERAL or FEW_BATCHES
+  if rates <= 1 then
+    return FEW_BATCHES
+  end
+  return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.period / 1000))
 end
 
 -- Whether a share is of little use to an instance: less than it needs, and too few batches.
@@ -103,10 +107,9 @@ end
 
 function permits.lives_on_permits(record)
   local parts, limited = permits.fair_share(record)
-  local few = permits.few_batches()
   for b, one in ipairs(record.bounds) do
     local bound, gathers = limit.bounds[b], record.gathers and one.ask or 0
-    local worth = state.worth(bound)
+    local worth, few = state.worth(bound), permits.few_batches(bound)
     if permits.is_too_small(parts[b], limited, few, one.piece, gathers, bound.ease, worth) then
       return true
     end
