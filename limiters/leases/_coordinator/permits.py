@@ -91,7 +91,7 @@ def eased(limit: Limit, record: Record, share: Share, at: int) -> float:
     bound, one, part = limit.bounds[at], record.holdings[at], share.parts[at]
     if not share.limited or bound.ease == 1 or part <= 0:
         return part
-    batch = 1.0 if bound.terms.slots else one.piece / bound.worth(limit.now)
+    batch = 1.0 if bound.terms.slots else max(0.0, one.piece) / bound.worth(limit.now)
     used = part * _stretch(limit, share)
     return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 

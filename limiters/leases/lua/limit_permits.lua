@@ -100,7 +100,7 @@ function permits.eased(bound, part, limited, piece, stretch)
   if not limited or bound.ease == 1 or part <= 0 then
     return part
   end
-  local batch = bound.slots and 1 or piece / state.worth(bound)
+  local batch = bound.slots and 1 or max(0, piece) / state.worth(bound)
   local used = part * stretch
   return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 end
