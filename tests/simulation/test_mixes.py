@@ -56,9 +56,7 @@ MIXES = {
 def in_turns(works: Sequence[MixedCalls], limits: Limits) -> Iterator[Called]:
     """One call of each instance, again and again: as they come to a single queue."""
     for work in itertools.cycle(works):
-        assert not isinstance(work.piece, float)
-        costs = [work.piece.amount(one.dimension) for one in limits.bounds]
-        lasts = work.lasts
+        costs, lasts = limits.by_bound(work.piece), work.lasts
         work.went(work.piece, 0.0)
         yield costs, lasts
 
@@ -77,7 +75,7 @@ def used_by_queue(limits: Limits, works: Sequence[MixedCalls], end: float) -> li
 
 def used(calls: Sequence[Call], limits: Limits, end: float) -> list[float]:
     """The part of each bound that these use."""
-    within = [one.costs for one in calls if START <= one.start < end]
+    within = [limits.by_bound(one.cost) for one in calls if START <= one.start < end]
     return _parts([sum(costs) for costs in zip(*within, strict=True)], limits, end)
 
 
