@@ -222,7 +222,7 @@ def test_n1_one_that_begins_beside_calls_that_are_too_many_already_is_over() -> 
 
 
 def test_v7_a_log_of_another_dimension_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="cost must be of requests and tokens and calls alone"):
+    with pytest.raises(ArgumentError, match="cost must be of requests, tokens and calls alone"):
         verify_limits([(0.0, "a", {"toks": 1})], API)
     with pytest.raises(ArgumentError, match="limits must name at least one Limits"):
         verify_limits([], [])
