@@ -37,6 +37,10 @@ class Spent(NamedTuple):
         return self.cost if self.actual is None else self.actual
 
 
+LogEntry = tuple[float, str, float] | tuple[float, str, float, float | None]
+"""One entry of a log, as a Spent or as a plain tuple."""
+
+
 class SpentCall(NamedTuple):
     """One entry of the log of limits of several dimensions."""
 
@@ -111,7 +115,7 @@ Capacity = float | Sequence[tuple[float, float]]
 
 
 def verify(
-    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
+    log: Iterable[LogEntry],
     capacity: Capacity,
     *,
     period: Seconds = 1.0,
@@ -264,7 +268,7 @@ def _verify_slots(
 
 
 def fairness(
-    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
+    log: Iterable[LogEntry],
     instances: Sequence[str],
     *,
     start: float,

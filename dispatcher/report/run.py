@@ -15,9 +15,9 @@ from limiters.verifier import Capacity, Verdict, verify, verify_limits
 
 
 class Entry(NamedTuple):
-    """One batch: when it began, its instance, its estimated cost; and if that is known, how many
-    records it had, for how many seconds they had waited, when its callback returned, and its actual
-    cost."""
+    """One batch: when it began, its instance, its actual cost; and if that is known, how many
+    records it had, for how many seconds they had waited, when its callback returned, and the
+    estimate that was charged, if the cost was known only afterwards."""
 
     at: float
     instance: str
@@ -25,12 +25,7 @@ class Entry(NamedTuple):
     records: int | None = None
     waited: float | None = None
     end: float | None = None
-    actual: float | None = None
-
-    @property
-    def judged(self) -> float:
-        """The cost that counts: the actual one, if it is known."""
-        return self.cost if self.actual is None else self.actual
+    estimated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,10 @@ class Run:
         object.__setattr__(self, "verdict", self._judged())
 
     def _judged(self) -> Verdict:
-        log = [(one.at, one.instance, one.cost, one.actual) for one in self.entries]
+        log = [
+            (one.at, one.instance, one.cost if one.estimated is None else one.estimated, one.cost)
+            for one in self.entries
+        ]
         return verify(log, self.capacity, period=self.period, settling=self.settling)
 
     @property
@@ -74,7 +72,7 @@ class Run:
 
     def columns(self, instance: str, ends: Sequence[float]) -> list[float]:
         """Return what `instance` spent in the windows that end at these times."""
-        own = sorted((one.at, one.judged) for one in self.entries if one.instance == instance)
+        own = sorted((one.at, one.cost) for one in self.entries if one.instance == instance)
         times = [at for at, _ in own]
         sums = [0.0, *accumulate(cost for _, cost in own)]
         return [
@@ -89,8 +87,10 @@ class Run:
         yield "Fullest window", f"{verdict.worst:.4f} of the limit"
         burst = ": it began with a burst" if verdict.used > 1 else ""
         yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
-        if verdict.cost_ratio != 1:
-            yield "Actual cost", f"{verdict.cost_ratio:.4f} of the estimated cost"
+        if any(one.estimated is not None for one in self.entries):
+            yield "Estimated cost", f"{verdict.estimated:,.6g}"
+            of_it = f"{verdict.cost_ratio:.4f} of the estimate"
+            yield "Actual cost", f"{verdict.total:,.6g}, {of_it}"
 
     @property
     def span(self) -> tuple[float, float]:

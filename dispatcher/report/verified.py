@@ -15,6 +15,8 @@ from limiters.limits import Bound, BoundKind, Limits
 from limiters.verifier import (
     Capacity,
     LimitsVerdict,
+    LogEntry,
+    Spent,
     SpentCall,
     Verdict,
     costs_of,
@@ -24,7 +26,7 @@ from limiters.verifier import (
 
 def report(
     path: str | os.PathLike[str],
-    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
+    log: Iterable[LogEntry],
     capacity: Capacity,
     *,
     title: str = "A run",
@@ -49,7 +51,7 @@ def report(
     run = Run(
         title,
         capacity,
-        [Entry(*one[:3], actual=one[3] if len(one) > 3 else None) for one in log],
+        [_entry(Spent(*one)) for one in log],
         period=period,
         settling=settling,
         holdings=holdings,
@@ -110,6 +112,11 @@ def report_limits(
     return verdict
 
 
+def _entry(spent: Spent) -> Entry:
+    estimated = None if spent.actual is None else spent.cost
+    return Entry(spent.at, spent.instance, spent.judged, estimated=estimated)
+
+
 def _from(step: tuple[float, Limits]) -> float:
     return step[0]
 
@@ -123,11 +130,13 @@ def _entries(calls: Sequence[SpentCall], limits: Limits) -> list[list[Entry]]:
     found: list[list[Entry]] = [[] for _ in limits.bounds]
     for call in calls:
         costs = costs_of(call, limits)
-        for bound, (cost, actual), entries in zip(limits.bounds, costs, found, strict=True):
-            if cost or actual:
+        for bound, (estimated, actual), entries in zip(limits.bounds, costs, found, strict=True):
+            if estimated or actual:
                 end = call.at + bound.max_operation_time if call.end is None else call.end
                 at = end if bound.at_end else call.at
-                entries.append(Entry(at, call.instance, cost, end=call.end, actual=actual))
+                entry = Entry(at, call.instance, actual, end=call.end)
+                settled = call.actual is not None and bound.kind is BoundKind.RATE
+                entries.append(entry._replace(estimated=estimated) if settled else entry)
     return found
 
 

@@ -389,18 +389,20 @@ def test_limits_that_changed_are_drawn_as_they_were(tmp_path: Path) -> None:
         report_limits(path, log, before, holdings={"requests": []})
 
 
-def test_z1_a_report_draws_and_judges_actual_costs(tmp_path: Path) -> None:
-    limits = Limits(tokens=Rate(1_000), calls=InFlight(2))
-    call = {"tokens": 900, "calls": 1}
-    log = [
-        (0.0, "a", call, 0.4, {"tokens": 300}),
-        (0.5, "b", call, 0.9, {"tokens": 500}),
-        (0.6, "b", {"calls": 1}, 0.9, {"tokens": 100}),  # nothing was estimated
-    ]
+def test_z6_estimated_and_actual_costs_are_shown_where_both_are_known(tmp_path: Path) -> None:
     path = tmp_path / "run.html"
-    assert report_limits(path, log, limits).holds
-    said = texts(path.read_text())
-    assert "0.5000 of the estimated cost" in said
-    assert "0.9000 of the limit" in said
-    assert report(path, [(0.0, "a", 900, 100), (0.1, "a", 900, None)], 1_000).worst == 1.0
-    assert "0.5556 of the estimated cost" in texts(path.read_text())
+    verdict = report(path, [(0.0, "a", 90.0, 20.0), (0.5, "a", 10.0, None)], 100)
+    assert (verdict.total, verdict.estimated) == (30.0, 100.0)
+    page = path.read_text()
+    assert "Estimated cost" in page
+    assert "30, 0.3000 of the estimate" in page
+    report(path, [(0.0, "a", 90.0)], 100)
+    assert "Estimated cost" not in path.read_text()
+
+
+def test_z6_so_are_those_of_several_dimensions(tmp_path: Path) -> None:
+    limits = Limits(requests=Rate(10), tokens=Rate(100))
+    call = (0.0, "a", {"requests": 1, "tokens": 90}, 0.5, {"tokens": 45})
+    path = tmp_path / "run.html"
+    assert report_limits(path, [call], limits).of("tokens")[0].cost_ratio == 0.5
+    assert "45, 0.5000 of the estimate" in path.read_text()
