@@ -40,9 +40,8 @@ def counters_of(dimensions: Sequence[str]) -> tuple[str, ...]:
 
     >>> counters_of([""]) == COUNTERS
     True
-    >>> counters_of(["requests", "tokens", "calls"])[FIRST_PLACE:]
-    ('spent_shared of tokens', 'spent_reserved of tokens', '', '', 'spent_shared of calls',
-    'spent_reserved of calls', '', '')
+    >>> counters_of(["requests", "tokens"])[FIRST_PLACE:]
+    ('spent_shared of tokens', 'spent_reserved of tokens', '', '')
     """
     if len(dimensions) < 2:
         return COUNTERS
