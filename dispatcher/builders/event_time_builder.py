@@ -17,7 +17,7 @@ from dispatcher.builders._windows import saved
 from dispatcher.builders._windows.bulk import plain_numbers
 from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, ClosingRule
 from dispatcher.builders._windows.duplicates import Duplicates
-from dispatcher.builders._windows.in_order import Run, are_in_order, runs
+from dispatcher.builders._windows.in_order import WindowRun, are_in_order, runs
 from dispatcher.builders._windows.windows import Window, Windows
 from dispatcher.builders.errors import MeasurementError
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, flag, seconds
@@ -342,7 +342,7 @@ class EventTimeBuilder(Generic[M]):
         if not found:
             return begin
         now = self._now = nows[found[-1].until - 1]
-        due_now: list[tuple[Any, Any, Window | Run]] = []
+        due_now: list[tuple[Any, Any, Window | WindowRun]] = []
         while queue and queue[0][0] <= now:
             due, start, _, window = heapq.heappop(queue)
             if window.due == due:

@@ -47,7 +47,12 @@ class MessageCosts:
             named = {name: one for name, one in rule.items() if isinstance(one, str)}
             for name, field in named.items():
                 _check_field(f"cost[{name!r}]", field)
-            known = self._normal("cost", {**rule, **dict.fromkeys(named, 1)})
+            try:
+                known = self._normal("cost", {**rule, **dict.fromkeys(named, 1)})
+            except ArgumentError as error:
+                raise ArgumentError(
+                    error.parameter, dict(rule), error.requirement, error.advice
+                ) from None
             if not named:
                 self.mean = self._rule = known
         elif not callable(rule):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dispatcher.builders._windows.duplicates import Identity
 
 
-class Run(NamedTuple):
+class WindowRun(NamedTuple):
     """Messages `begin` to `until`, without the last, of one batch."""
 
     begin: int
@@ -39,7 +39,7 @@ def runs(
     end_of: Callable[[Any], Any],
     due_of: Callable[[Any, Any], Any],
     known: set[Identity],
-) -> Iterator[Run]:
+) -> Iterator[WindowRun]:
     """The batches of messages from `begin` on, whose `times` and `nows` are in order. Its time is
     later than those of open batches. They end before messages of which one may be a duplicate, or
     may split its batch.
@@ -59,5 +59,5 @@ def runs(
             return
         if known and not known.isdisjoint(zip(keys[begin:until], times[begin:until], strict=True)):
             return
-        yield Run(begin, until, start, end, due)
+        yield WindowRun(begin, until, start, end, due)
         begin = until

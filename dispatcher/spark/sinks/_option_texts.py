@@ -1,14 +1,8 @@
-"""Costs and limits of several dimensions, as the options of a format say them: in one text."""
+"""Costs in several dimensions, as the options of a format say them: in one text."""
 
 from __future__ import annotations
 
-import re
-
-from limiters._support.validation import ArgumentError, in_seconds
-from limiters.limits import InFlight, Limits, Rate
-
-_SLOTS = re.compile(r"(\d+)\s*slots?")
-_RATE = re.compile(r"([^/\s]+)\s*/\s*([^/\s]+?)\s*s?")
+from limiters._support.validation import ArgumentError
 
 
 def cost_in(option: str, text: str) -> float | str | dict[str, float | str]:
@@ -33,31 +27,6 @@ def amounts_in(option: str, text: str) -> float | dict[str, float]:
     if "=" not in text:
         return _number(option, text)
     return {name: _number(option, one) for name, one in _parts(option, text)}
-
-
-def limits_in(option: str, text: str) -> float | Limits:
-    """A number, or a rate, with all its windows, or a number of calls in flight for each dimension.
-
-    >>> limits_in("sharedCapacity", "20000")
-    20000.0
-    >>> limits_in("sharedCapacity", "requests=600/60s+10/1s,calls=20slots")
-    Limits(requests=Rate(600, per=60, also=(Rate(10, per=1),)), calls=InFlight(20))
-    """
-    if "=" not in text:
-        return _number(option, text)
-    return Limits(**{name: _limit(option, one) for name, one in _parts(option, text)})
-
-
-def _limit(option: str, text: str) -> Rate | InFlight:
-    if slots := _SLOTS.fullmatch(text):
-        return InFlight(int(slots[1]))
-    windows = [_RATE.fullmatch(window.strip()) for window in text.split("+")]
-    if not all(windows):
-        requirement = "be like 'requests=600/60s+10/1s,calls=20slots'"
-        raise ArgumentError(option, text, requirement)
-    rates = [Rate(_number(option, one[1]), _number(option, one[2])) for one in windows if one]
-    longest, *others = sorted(rates, key=lambda rate: -in_seconds(rate.per))
-    return Rate(longest.capacity, longest.per, also=others)
 
 
 def _parts(option: str, text: str) -> list[tuple[str, str]]:

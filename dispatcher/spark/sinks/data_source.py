@@ -36,11 +36,12 @@ from dispatcher.spark._usable_columns import (
     usable,
 )
 from dispatcher.spark.sinks._frames import kind_of_time
-from dispatcher.spark.sinks._option_texts import amounts_in, cost_in, limits_in
+from dispatcher.spark.sinks._option_texts import amounts_in, cost_in
 from dispatcher.spark.sinks.subject import OrderOptions
 from limiters import LimiterConfig
 from limiters._support.options import DeclaredOption, append, line, options_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
+from limiters.limits import read_limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,7 @@ def _named(cls: type, **others: str) -> dict[str, DeclaredOption]:
     return {
         others.get(name) or _in_camel_case(name): option
         for name, option in options_of(cls).items()
-        if option.kind is not None
+        if option.can_be_written
     }
 
 
@@ -82,7 +83,7 @@ OWN = {
 OF_SPARK = ("path", "checkpointLocation", "queryName")
 """Those that Spark hands through."""
 _IN_DIMENSIONS: dict[str, Callable[[str, str], Any]] = {
-    "sharedCapacity": limits_in,
+    "sharedCapacity": read_limits,
     **dict.fromkeys(("reservedCapacity", "batchCost", "maxBatchCost"), amounts_in),
 }
 """How those are read that may have several dimensions."""

@@ -25,6 +25,7 @@ from dispatcher.metrics.readings import Reading, Readings
 from limiters._stats.histogram import Histogram
 
 BOUNDED = {
+    "learned",
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
     *("outcome", "kind", "state", "reason", "cause", "longer_than", "what", "dimension"),
 }
@@ -120,7 +121,7 @@ def batch_of(count: int, first: int, cost: float) -> OperationBatch:
     return batch
 
 
-def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_while_nobody_does() -> None:
+def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_if_none_does() -> None:
     watch, ended = Watch(Options(None, None, None)), threading.Event()
 
     def scrape() -> None:

@@ -40,7 +40,7 @@ def sink(**told: Any) -> SubjectSink:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, r"cost must say of which dimension it is, not 1; as in \{'requests': 1\}"),
     ({"cost": "size"}, "cost must say of which dimension it is, not 'size'; the limit"),
-    ({"cost": {"bytes": "size"}}, "cost must be of requests and tokens and calls alone"),
+    ({"cost": {"bytes": "size"}}, "cost must be of requests, tokens and calls alone"),
     ({"cost": {"tokens": -1}}, r"cost\['tokens'\] must be zero or more"),
     ({"cost": {"tokens": [1]}}, r"cost\['tokens'\] must be a number, an SQL expression"),
     ({"cost": {"": 1}}, "cost must have texts that are not empty as dimensions"),
