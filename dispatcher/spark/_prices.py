@@ -79,7 +79,7 @@ class Prices:
         would cost too much."""
         granted = None if limiter is None else limiter.build()
         limits = None if granted is None else granted.limits
-        form = CostForm(limits, named=isinstance(cost, Mapping))
+        form = CostForm(limits, named=limits is None and isinstance(cost, Mapping))
         of_batch = form.normal("batch_cost", checked_cost("batch_cost", batch_cost))
         most = MostCost.of(None if granted is None else granted.max_capacity)
         _check_batch(batch_cost, of_batch, most, "what the limit can grant at once")
@@ -144,7 +144,7 @@ class CostForm:
 
     limits: Limits | None
     named: bool
-    """Whether the cost of a row has dimensions."""
+    """Whether the cost of a row has dimensions, where there is no limit."""
 
     @property
     def slots(self) -> frozenset[str]:
