@@ -59,9 +59,10 @@ class Table:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
-            if "ProvisionedThroughputExceeded" not in json.load(error)["__type"]:
-                raise
-            raise Throttled(retry_after=0.1, charged=False) from None
+            with error:
+                if "ProvisionedThroughputExceeded" not in json.load(error)["__type"]:
+                    raise
+                raise Throttled(retry_after=0.1, charged=False) from None
 
 
 def main() -> None:

@@ -39,11 +39,12 @@ class Container:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 self._settle(operation, answer.headers["x-ms-request-charge"])
         except urllib.error.HTTPError as error:
-            if error.code != 429:
-                raise
-            self._settle(operation, error.headers["x-ms-request-charge"])
-            wait = float(error.headers["x-ms-retry-after-ms"]) / 1000
-            raise Throttled(retry_after=wait) from None
+            with error:
+                if error.code != 429:
+                    raise
+                self._settle(operation, error.headers["x-ms-request-charge"])
+                wait = float(error.headers["x-ms-retry-after-ms"]) / 1000
+                raise Throttled(retry_after=wait) from None
 
     def _settle(self, operation: Operation, header: str) -> None:
         charge = float(header)

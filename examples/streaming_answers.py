@@ -56,10 +56,11 @@ class Client:
                         taken += 1
                     operation.settle({"tokens": taken})
         except urllib.error.HTTPError as error:
-            if error.code != 429:
-                raise
-            wait = float(error.headers["retry-after-ms"]) / 1000
-            raise Throttled(retry_after=wait, charged=False) from None
+            with error:
+                if error.code != 429:
+                    raise
+                wait = float(error.headers["retry-after-ms"]) / 1000
+                raise Throttled(retry_after=wait, charged=False) from None
         self.answers.append(taken)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from typing import NamedTuple
 
 import pytest
 
@@ -20,6 +21,14 @@ from tests.waiting import until
 
 LONG = 600.0
 """A period of the limiter in which nothing expires: all that counts is what was charged."""
+
+
+class Refusal(NamedTuple):
+    """What a server answered that refuses."""
+
+    code: int
+    headers: dict[str, str]
+    body: bytes
 
 
 def counted(limiter: ProvisionedResource) -> float:
@@ -77,17 +86,21 @@ def test_z4_unprocessed_items_are_sent_again_and_only_what_was_consumed_counts()
 
 
 def test_the_servers_refuse_with_the_headers_of_the_real_ones() -> None:
-    def refusal(api: Api, body: bytes) -> urllib.error.HTTPError:
-        found: list[urllib.error.HTTPError] = []
+    def refusal(api: Api, body: bytes) -> Refusal:
+        found: list[Refusal] = []
+
+        def asked() -> bool:
+            try:
+                with urllib.request.urlopen(
+                    urllib.request.Request(url, body), timeout=30
+                ) as answer:
+                    answer.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    found.append(Refusal(error.code, dict(error.headers), error.read()))
+            return bool(found)
+
         with api.served() as url:
-
-            def asked() -> bool:
-                try:
-                    urllib.request.urlopen(urllib.request.Request(url, body), timeout=30).read()
-                except urllib.error.HTTPError as error:
-                    found.append(error)
-                return bool(found)
-
             until(asked)
         return found[0]
 
@@ -102,4 +115,4 @@ def test_the_servers_refuse_with_the_headers_of_the_real_ones() -> None:
     put = b'{"PutRequest": {"Item": {"id": 1, "bytes": 9000}}}'
     table = refusal(TableApi(10, 60), b'{"RequestItems": {"orders": [' + put + b"]}}")
     assert table.code == 400
-    assert b"ProvisionedThroughputExceededException" in table.read()
+    assert b"ProvisionedThroughputExceededException" in table.body
