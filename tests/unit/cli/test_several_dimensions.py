@@ -1,4 +1,4 @@
-"""Tables and pictures of a limit of several dimensions: readable at 80 columns, with five bounds."""
+"""Tables and pictures of a limit of several dimensions: readable at 80 columns with five bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.views import instance, limit
 FIVE = "requests=600/60s+10/1s,tokens=90000/60s,calls=20slots,bytes_out=5000000000/1s"
 BUSY = (0.3, 0.5, 1.2, 0.3, 0.0)
 FED = (0.5, 0.5, 0.7, 0.5, 0.0)
-"""What an instance holds, its share, what it needs, spends and waits for: of the whole bound."""
+"""Parts of a bound: held, fair share, need, spending, and the cost of an awaited permit."""
 
 
 def several(text: str, *rows: tuple[float, ...]) -> LimitView:
@@ -112,7 +112,7 @@ def test_who_waits_for_a_permit_is_shown_with_what_it_costs_in_each_dimension() 
     assert "1 waits for a permit of requests 60, tokens 9,000" in shown
 
 
-def test_what_nobody_could_write_is_shown_all_the_same() -> None:
+def test_a_limit_that_cannot_be_written_is_shown_all_the_same() -> None:
     """Names in a layout that others have stored may be any text."""
     view = several("a=5/60s,b=6/1s", BUSY)
     odd = replace(view, terms=replace(view.terms, layout="a b:start,c:start"))
