@@ -77,7 +77,7 @@ def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) ->
     ],
 )
 def test_v1_n1_n3_no_bound_is_over_in_any_storm(storm: str, first: int) -> None:
-    assert _windows(STORMS[storm], range(first, first + EACH)) >= 500
+    assert _windows(STORMS[storm], range(first, first + EACH)) >= 100
 
 
 @pytest.mark.thorough
