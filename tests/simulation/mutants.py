@@ -86,6 +86,20 @@ def rounded_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RateShare, "part_with", mutant)
 
 
+def slots_lost_on_release(patch: pytest.MonkeyPatch) -> None:
+    """What an instance gives back of slots is nobody's, and nobody counts them all."""
+    release = Coordinator._release
+
+    def mutant(self: Coordinator, limit: Limit, at: int, *rest: Any) -> None:
+        before = limit.bounds[at].pool
+        release(self, limit, at, *rest)
+        if limit.bounds[at].terms.slots:
+            limit.bounds[at].pool = before
+
+    patch.setattr(Coordinator, "_release", mutant)
+    patch.setattr(certainty, "agrees", lambda limit: True)
+
+
 # Permits.
 
 
