@@ -1,5 +1,5 @@
-"""Spark: rows to a model's API that has several limits at once: calls and tokens a minute, and calls
-in flight. Each batch is charged what it may cost at most, and settled when its answer says what it
+"""Spark: rows to a model's API with three limits: calls a minute, tokens a minute and calls in
+flight. Each batch is charged what it may cost at most, and settled when its answer says what it
 has cost."""
 
 import os
@@ -62,7 +62,7 @@ def main() -> None:
             progress=False,
         )
         spark.stop()
-    print(f"{done.sent_rows} rows in {done.calls} calls, charged {dict(done.cost)}")
+    print(f"{done.sent_rows} rows in {done.calls} calls, charged {done.cost}")
     print("nothing lost:", done.sent_rows == 300)
     print("done")
 
