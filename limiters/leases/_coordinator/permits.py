@@ -11,6 +11,7 @@ import math
 from bisect import insort
 from collections.abc import Sequence
 
+from limiters._support.validation import MAX_AMOUNT
 from limiters.leases._coordinator.shares import (
     NeedShape,
     Share,
@@ -279,6 +280,7 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
             at = slice_end(latest, bound.terms.period)
             bound.ledger.add(at, one.ask)
             one.permit = BoundPermit(at, one.ask, bound.stayed, bound.wave)
+            one.refundable = min(one.refundable + one.ask, MAX_AMOUNT)
     # It keeps its place until its next request says what it asks for now: otherwise others would be
     # granted in between what it needs for its next operation.
     record.ask_since = limit.now

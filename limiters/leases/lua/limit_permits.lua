@@ -478,6 +478,7 @@ function permits.grant(name, record, request)
       ledger.add(state.ledger_of(bound), at, one.ask)
       one.permit_at, one.permit_cost = at, one.ask
       one.permit_stayed, one.permit_wave = bound.stayed, bound.wave
+      one.refundable = min(one.refundable + one.ask, MAX_AMOUNT)
     end
   end
   -- It keeps its place until its next request says what it asks for now: otherwise others would be
