@@ -3,7 +3,7 @@
 A minute is six seconds here, the amounts scaled with it. Real processes call an API over HTTP, a
 process of its own that counts. Use is compared with a single queue, first come, first served, that
 has the same calls (`benchmarks/one_queue.py`): calls of different cost cannot fill several limits
-at once. ROWS=text runs the rows whose titles contain it.
+together. ROWS=text runs the rows whose titles contain it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ SYNCS = 1 / INTERVAL
 
 @dataclass(frozen=True)
 class Mix:
-    """What prompts cost in tokens, each as often as it is named, and what the API allows."""
+    """The tokens of prompts, each as often as it is named, and what the API allows."""
 
     title: str
     crowds: tuple[tuple[int, ...], ...]
-    """For an equal part of the instances each."""
+    """Each of them is the work of an equal part of the instances."""
     tokens: int = 9_000
 
     @property
     def limits(self) -> LimitsByDimension:
-        """As the plan of a process has them."""
+        """The form in which the plan of a process states them."""
         return {
             "requests": {"rate": 60, "per": PERIOD, "also": [[10, 1]]},
             "tokens": {"rate": self.tokens, "per": PERIOD},
@@ -66,7 +66,6 @@ MIXES = (
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
     for mix in MIXES:
         for count in (4, 12):
             title = f"{mix.title}, {count} processes"

@@ -1,5 +1,5 @@
-"""What a sync costs Redis: script time at a thousand instances and ten thousand partitions, with
-one dimension and with four.
+"""Time that Redis spends on a sync, at a thousand instances and ten thousand partitions, with one
+dimension and with four.
 
 Measured inside the server by its slow log, and compared with a PING there and back.
 """
@@ -34,7 +34,7 @@ LONGEST = 0.5
 
 @dataclass(frozen=True)
 class Limit:
-    """What all share."""
+    """The terms of a limit, and how instances use it."""
 
     title: str
     terms: Terms
@@ -43,8 +43,8 @@ class Limit:
     None for a limit that is a number."""
 
     def cost(self, amount: float, number: int) -> AnyCost:
-        """What is `amount` of the first dimension for an instance, in all of them. Calls are
-        whole."""
+        """The cost in all dimensions of a batch that costs `amount` in the first one. Calls are
+        whole numbers."""
         if not self.mixes:
             return amount
         mix = self.mixes[number % len(self.mixes)]
@@ -89,7 +89,6 @@ def brief() -> Iterator[Figure]:
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
     for limit in (ONE, FOUR):
         with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
             yield from _script_times(server, client, limit)
@@ -107,7 +106,7 @@ def _script_times(server: EmbeddedRedis, client: Any, limit: Limit) -> Iterator[
         ("one in ten changes", lambda: crowd.ask(ROUNDS, changing=0.1)),
         ("capacity lowered", crowd.lowered),
         (f"{WAITING} wait for permits", crowd.wait_for_permits),
-        ("all expire at once", crowd.expire),
+        ("all expire together", crowd.expire),
     ]
     found = [(what, _microseconds(client, case)) for what, case in cases]
     manager.close()
@@ -163,7 +162,7 @@ class _Crowd:
 
     @staticmethod
     def _spend(share: InstanceShare, cost: AnyCost, now: float) -> None:
-        """Something of what it holds, so that hand-overs carry history. Calls end at once."""
+        """Something of what it holds, so that hand-overs carry history. Calls end immediately."""
         for bound, amount in zip(share.bounds, share.by_bound(cost), strict=True):
             if bound.ledger.available(now, amount) >= amount:
                 bound.ledger.hold(amount)

@@ -1,4 +1,4 @@
-"""What a single queue would do with the same calls: first come, first served.
+"""The starts of the same calls from a single queue: first come, first served.
 
 A computation, not a measurement: it has no clock, no network and no guard. No limiter that is exact
 and keeps this order can use more.

@@ -1,4 +1,4 @@
-"""What another limiter of several dimensions does: `python rival_limiters.py URL WORKERS SECONDS`.
+"""Another limiter of several dimensions: `python rival_limiters.py URL WORKERS SECONDS`.
 
 token-throttle, through its own API, in an environment of its own, as `rivals.py`. It prints how
 many operations a second its workers have reserved capacity for.

@@ -19,7 +19,7 @@ from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
 from limiters._sharing.arguments import limits_of, reserved_of, terms_of
 from limiters._sharing.asking import Asking
-from limiters._sharing.budget import Budget
+from limiters._sharing.budget import SharedBudget
 from limiters._sharing.grant import SharedGrant
 from limiters._sharing.options import SharedResourceOptions
 from limiters._sharing.provisioning import Provisioning
@@ -78,7 +78,7 @@ class SharedResource(Resource):
         where = getattr(self._manager, "where", None)
         kept_by = repr(self._manager)
         self._announce = Announcements(self._emitter, self._terms, self._name, where, kept_by)
-        self._budget = Budget(self._shared_limits, self._reserved, self._changed)
+        self._budget = SharedBudget(self._shared_limits, self._reserved, self._changed)
         self._spent_before: AnyCost = self._shared_limits.nothing
         """Of the shared capacity, as an instance that was disowned."""
         self._sync_seconds = Histogram(SECONDS)

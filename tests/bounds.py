@@ -1,5 +1,5 @@
 """An instance of a limit of several bounds, as small as it can be: it spends what it may in all of
-its bounds at once, starts calls in its slots, and keeps to the rules of hand-overs, leases and
+its bounds together, starts calls in its slots, and keeps to the rules of hand-overs, leases and
 permits.
 
 It stands for every instance that is right, so that the coordinator can be tried without one that is
@@ -28,7 +28,7 @@ from limiters.leases._messages import (
 
 @dataclass(slots=True)
 class Part:
-    """What it holds of one bound."""
+    """The part of one bound that the instance holds."""
 
     terms: BoundTerms
     units: int = 0
@@ -36,7 +36,7 @@ class Part:
     own: list[tuple[int, float]] = field(default_factory=list)
     """Its own spending: when, and how much."""
     inherited: list[tuple[int, float, int]] = field(default_factory=list)
-    """What came along: its stamp, how much, and up to when it counts."""
+    """Entries that came with what was received: the stamp, how much, and up to when it counts."""
     piece: float = 0.0
     permit: float = 0.0
 
@@ -54,7 +54,7 @@ class Part:
         return math.fsum(cost for at, cost in self.own if at + self.terms.counts > now)
 
     def hand_over(self, released: int, now: int) -> tuple[Entries, Entries]:
-        """The same part of every entry."""
+        """Takes the same part of every entry away, and returns it."""
         part = released / self.units
         self.spent(now)
         history = tuple((now - at, cost * part) for at, cost in self.own)
@@ -76,7 +76,7 @@ class Call:
 
 
 class BoundedInstance:
-    """See the module. `mix` is what a batch costs of each bound (of slots, 1)."""
+    """`mix` is what a batch costs of each bound (of slots, 1)."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class BoundedInstance:
     # Requests.
 
     def next_call(self, now: int) -> int:
-        """When it has something to send: at once if a permit was used, or a part of what it holds
+        """When it has something to send: now if a permit was used, or a part of what it holds
         is not to be kept."""
         soon = self.sent + 20
         if self.pending is not None:
@@ -229,7 +229,7 @@ class BoundedInstance:
         )
 
     def _shape(self) -> list[float]:
-        """What one batch a millisecond would use of each bound: in its period, or at a time."""
+        """The use of each bound by one batch a millisecond: in its period, or in flight."""
         return [
             float(self.lasts) if one.terms.slots else cost * one.terms.period
             for one, cost in zip(self.parts, self.mix, strict=True)
@@ -242,7 +242,6 @@ class BoundedInstance:
         return surplus
 
     def answered(self, reply: Reply, now: int) -> None:
-        """Follows a reply."""
         if reply.kind is Kind.RETRY:
             assert self.pending is not None
             self.pending, self.due = replace(self.pending, tries=self.pending.tries + 1), -1

@@ -63,7 +63,7 @@ def unsaid_redis(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 
 def asks(instance: str, need: float, **more: Any) -> Request:
-    """What an instance says, as if it were the first time."""
+    """The first request of an instance."""
     return Request.scalar(instance, 0, TERMS, need=need, **more)
 
 

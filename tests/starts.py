@@ -35,7 +35,9 @@ class Charging(SharedResource):
 
     def _begin_share(self, terms: Terms) -> None:
         super()._begin_share(terms)
-        self._purse = _NotedPurse(self._purse, self.log)
+        purse = self._budget.purse
+        assert isinstance(purse, Purse), "a limit of one dimension is meant"
+        self._budget.purse = _NotedPurse(purse, self.log)
 
 
 class _NotedPurse(Purse):

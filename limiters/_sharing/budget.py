@@ -15,7 +15,7 @@ from limiters.leases._messages import partitions_of
 from limiters.limits import Limits
 
 
-class Budget:
+class SharedBudget:
     """The reserved capacity stays when the instance takes part anew, with another share.
 
     `limits` are those that are shared, as this instance was made with them: they say which

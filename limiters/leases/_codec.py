@@ -17,8 +17,8 @@ from limiters.errors import Sendable
 from limiters.leases._coordinator.certainty import agrees
 from limiters.leases._coordinator.shares import Level
 from limiters.leases._coordinator.state import (
-    Bound,
     BoundPermit,
+    BoundState,
     Holding,
     Limit,
     Ramp,
@@ -241,13 +241,13 @@ def read_limit(
     )
 
 
-def _bound(value: dict[str, Any], ledger: Entries, returning: Entries) -> Bound:
+def _bound(value: dict[str, Any], ledger: Entries, returning: Entries) -> BoundState:
     terms = BoundTerms(**{name: value.pop(name) for name in _BOUND_TERMS[:4]})
     if fault_of_bound(terms):
         raise ValueError(f"no bound has this {fault_of_bound(terms)}")
     if value["whole"] < 1 or (not terms.slots and (value["whole"] != UNITS or value["pool"] < 0)):
         raise ValueError("no bound has so many units")
-    return Bound(
+    return BoundState(
         terms,
         ramp=Ramp(*(value.pop(f"ramp_{name}") for name in ("from", "at", "rate"))),
         ledger=_ledger(ledger),

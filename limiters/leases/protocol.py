@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from limiters._support.signatures import takes
 from limiters.errors import LeaseManagerError
-from limiters.leases._coordinator.state import Bound, Limit, Record
+from limiters.leases._coordinator.state import BoundState, Limit, Record
 from limiters.leases._format import MAX_INSTANCES, WEIGHT_SCALE
 from limiters.leases._layout import names_of
 from limiters.leases._messages import (
@@ -194,7 +194,7 @@ def dimensions_of(terms: Terms) -> tuple[str, ...]:
         return tuple(f"bound {number}" for number in range(1, len(terms.bounds) + 1))
 
 
-def _bound(name: str, bound: Bound, now: int) -> BoundView:
+def _bound(name: str, bound: BoundState, now: int) -> BoundView:
     in_force = bound.in_force(now)
     return BoundView(
         terms=bound.terms,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limiters._budgets.several import AnyParts
 from limiters._budgets.spend import Spend, nothing
 from limiters._costs import AnyCost, Costs, is_covered
-from limiters._sharing.budget import Budget
+from limiters._sharing.budget import SharedBudget
 from limiters.leases._messages import Reply, Request, Terms, weight_units
 from limiters.testing.work import LastingWork, Work
 from limiters.verifier import Spent
@@ -48,7 +48,7 @@ class SimulatedInstance:
         self.share = cluster.share(
             name, terms, interval=cluster.interval, weight=weight_units(weight)
         )
-        self.budget = Budget(cluster.limit, cluster.limit.nothing, nothing)
+        self.budget = SharedBudget(cluster.limit, cluster.limit.nothing, nothing)
         self.budget.join(self.share)
         self.timeout = min(cluster.timeout, terms.lease / 2000)
         self.alive = True

@@ -105,14 +105,15 @@ class Dear:
         self.next = now + self.every
 
 
-class Calls:
+class MixedCalls:
     """A backlog of calls, each of another cost and duration, while `on(now)`.
 
     * `costs`: one of them is drawn for each call.
     * `lasting`: the shortest and the longest duration, in seconds.
     * `most`: how many wait at a time.
 
-    >>> work = Calls([{"requests": 1, "tokens": 60}, {"requests": 1, "tokens": 400}], Random(1))
+    >>> costs = [{"requests": 1, "tokens": 60}, {"requests": 1, "tokens": 400}]
+    >>> work = MixedCalls(costs, Random(1))
     >>> work.piece, work.waiting(now=0.0)
     (Costs(requests=1, tokens=60), Costs(requests=1000, tokens=230000))
     """

@@ -1,4 +1,4 @@
-"""Real processes keep all limits of an API at once while bad things happen to them.
+"""Real processes keep all limits of an API while bad things happen to them.
 
 The API is a process of its own, which counts the calls that it sees: each window of each
 dimension, and the calls in flight. It judges by when the calls began, as the instances' ledgers

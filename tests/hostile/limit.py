@@ -150,7 +150,7 @@ class Scene:
         ]
 
     def free(self) -> float:
-        """What the pool has left to spend, in truth."""
+        """The cost that the pool has left to spend, counted again from its ledger."""
         [bound] = self.limit.bounds
         spent = bound.ledger.total(math.floor(self.now * 1_000) - TERMS.counts)
         return bound.pool * bound.worth(self.limit.now) - spent

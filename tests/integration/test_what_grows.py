@@ -26,7 +26,7 @@ from tests.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
 SHORT = Terms.scalar(1_000, 100, 50, 200)
-"""Milliseconds of period and lease, so that what is gone is gone at once."""
+"""Milliseconds of period and lease, so that what is gone does not count any more."""
 
 NUMBER = 300
 

@@ -21,7 +21,7 @@ from tests.servers.counting_api import HOST, PATIENCE
 from tests.starts import began
 
 SOME = 50
-"""Operations that are enqueued at once; four times as many wait."""
+"""Operations that are enqueued together; four times as many wait."""
 
 _connections = threading.local()
 

@@ -12,12 +12,12 @@ from typing import Any
 from limiters.limits import InFlight, Limits, Rate
 
 LimitsByDimension = dict[str, dict[str, Any]]
-"""What an API allows: `{"requests": {"rate": 60, "per": 6, "also": [[10, 1]]}, "calls":
+"""Limits of an API: `{"requests": {"rate": 60, "per": 6, "also": [[10, 1]]}, "calls":
 {"in_flight": 20, "max_operation_time": 10}}`."""
 
 
 def as_limits(allowed: LimitsByDimension) -> Limits:
-    """The same, for a limiter."""
+    """`Limits` for a limiter that allow what the API allows."""
     return Limits(**{name: _as_limit(one) for name, one in allowed.items()})
 
 
@@ -29,7 +29,7 @@ def _as_limit(one: dict[str, Any]) -> Rate | InFlight:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One call: what it costs besides itself, and how long it takes."""
+    """One call: its tokens, and how long it takes."""
 
     tokens: int
     seconds: float

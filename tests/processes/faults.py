@@ -16,7 +16,7 @@ STOPPED = (0.5, 3.5)
 """For how many seconds a process is stopped, at least and at most,"""
 
 CUT_OFF = (0.5, 5.0)
-"""and for how many those behind a proxy cannot reach Redis."""
+"""Seconds for which those behind a proxy cannot reach Redis."""
 
 PAUSE = (0.1, 1.0)
 """Seconds between one fault and the next."""
@@ -35,7 +35,7 @@ class Faults:
         self.happened = dict.fromkeys(("killed", "stopped", "cut off"), 0)
 
     def cause(self, seconds: float) -> None:
-        """One after the other, for so long; all are mended in the end."""
+        """One after the other, for so long; all are repaired at the end."""
         end = time.monotonic() + seconds
         faults = (self._kill, self._stop, self._cut_off)
         while time.monotonic() < end:

@@ -38,7 +38,7 @@ class ProcessPlan:
 
 @dataclass
 class Plan(ProcessPlan):
-    """What an instance is, and what it has to do.
+    """The settings and the work of an instance.
 
     To the log each batch appends when it began (as it was charged), whose it is, what it costs.
     """
@@ -67,9 +67,9 @@ class CallerPlan(ProcessPlan):
 
     port: int = 0
     limits: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What the API allows, as `tests/processes/calls.py` and the API read it."""
+    """Limits of the API, as `tests/processes/calls.py` and the API read it."""
     tokens: tuple[int, ...] = (0,)
-    """What calls cost in tokens, each as often as it is named."""
+    """Tokens of calls, each as often as it is named."""
     shortest: float = 0.2
     """Seconds of the shortest call, and of the longest."""
     longest: float = 1.0

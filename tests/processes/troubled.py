@@ -81,7 +81,7 @@ class Watched:
 
 
 OTHER_LEASE = Terms.scalar(400, 20, 1_000, 600_000)
-"""Those of a limit that was made with another lease than its instances have."""
+"""Instances of a limit that was made with another lease than its instances have."""
 
 
 class Example:

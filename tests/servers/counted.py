@@ -1,6 +1,6 @@
-"""What an API allows and what its clients did, counted without any code of the project.
+"""The limits of an API and the calls of its clients, counted without any code of the project.
 
-Each call has two times: when it arrived, and when its client says that it began. A real API knows
+Each call has two times: when it arrived, and when its client says that it began. A real API sees
 the first alone. The second is what the laws are about: between the two a thread or a process may
 be switched out, on a busy machine for any time. Both are judged.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Window:
-    """At most `most` of one dimension in any window of so many seconds."""
+    """A limit: no more than `most` of one dimension in any `seconds`."""
 
     dimension: str
     most: float
@@ -29,7 +29,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What an API allows: windows, and a number of calls in flight."""
+    """Limits of an API: windows, and a number of calls in flight."""
 
     windows: tuple[Window, ...]
     in_flight: float = math.inf
@@ -62,7 +62,7 @@ class Call:
 
     who: str
     began: float
-    """As its client says."""
+    """The time that its client says."""
     arrived: float
     ended: float
     """Infinite as long as it has not ended; when it arrived, if it was refused."""
@@ -71,7 +71,7 @@ class Call:
 
 
 class Meter:
-    """What arrived in one window: what an API refuses by."""
+    """Arrivals in one window, by which an API refuses calls."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -79,7 +79,7 @@ class Meter:
         self._sum = 0.0
 
     def left(self, now: float) -> float:
-        """What may still arrive now."""
+        """The cost that may still arrive now."""
         while self._entries and self._entries[0][0] <= now - self.window.seconds:
             self._sum -= self._entries.popleft()[1]
         return self.window.most - self._sum
@@ -97,7 +97,6 @@ class Meter:
         return 0.0 if room >= cost else math.inf
 
     def add(self, cost: float, now: float) -> None:
-        """Counts it."""
         self._entries.append((now, cost))
         self._sum += cost
 
@@ -148,14 +147,14 @@ def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All that is to be said about the calls that an API has seen."""
+    """A summary of the calls that an API has seen."""
 
     by_began: tuple[Worst, ...]
     by_arrived: tuple[Worst, ...]
     in_flight: int
-    """The most at once, from when they began."""
+    """The largest number in flight, from when they began."""
     in_flight_here: int
-    """The most at once, from when they arrived."""
+    """The largest number in flight, from when they arrived."""
     allowed: Allowed
     refused: int
     latest: float
@@ -183,7 +182,7 @@ class Judgement:
 
 
 def judged(calls: Sequence[Call], allowed: Allowed) -> Judgement:
-    """What was refused counts too: as a client sees it, it was a call."""
+    """Refused calls count too: as a client sees it, it was a call."""
 
     def over(at: str) -> tuple[Worst, ...]:
         return tuple(
@@ -211,7 +210,7 @@ def judged(calls: Sequence[Call], allowed: Allowed) -> Judgement:
 
 
 def used(calls: Iterable[Call], dimension: str, begin: float, end: float) -> float:
-    """What those that were served and began in [begin, end) have cost."""
+    """The cost of calls that were served and began in [begin, end)."""
     return sum(
         one.costs.get(dimension, 0) for one in calls if begin <= one.began < end and not one.refused
     )

@@ -8,7 +8,7 @@ is judged by.
   answered after so many seconds. What does not fit is answered 429 immediately, as APIs do: with
   Retry-After, and what each window has left in x-ratelimit-... headers. A call whose client has
   gone away is in flight until it would have been answered: an API goes on with it.
-* `GET /report`: the fullest window of each kind and the most calls at once, in words.
+* `GET /report`: the fullest window of each kind and the most calls in flight, in words.
 * `GET /calls`: every call, for `judged`.
 """
 
@@ -77,14 +77,14 @@ class CountingApi:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back."""
+    """The answer to a call."""
 
     status: str
     body: Any
     headers: Mapping[str, str]
 
     def encoded(self) -> bytes:
-        """As HTTP has it."""
+        """The bytes of HTTP."""
         body = json.dumps(self.body).encode()
         headers = {"Content-Type": "application/json", "Content-Length": len(body), **self.headers}
         lines = [f"HTTP/1.1 {self.status}", *(f"{name}: {one}" for name, one in headers.items())]
@@ -163,7 +163,7 @@ class Api:
             headers[f"x-ratelimit-limit-{name}"] = f"{window.most:g}"
             headers[f"x-ratelimit-remaining-{name}"] = f"{meter.left(at):g}"
         if wait:
-            # The header is in whole seconds by its standard; APIs say it more exactly besides.
+            # The header is in whole seconds by its standard; APIs add a more exact one.
             headers["Retry-After"] = f"{math.ceil(wait) if math.isfinite(wait) else 3600}"
             headers["retry-after-ms"] = f"{math.ceil(min(wait, 3600) * 1000)}"
         return headers

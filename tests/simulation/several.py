@@ -8,7 +8,7 @@ from random import Random
 from typing import Literal
 
 from limiters.limits import InFlight, Limits, Rate
-from limiters.testing import Calls, Work
+from limiters.testing import MixedCalls, Work
 from tests.simulation.weather import Weather
 
 SPENDINGS = 4_000
@@ -48,7 +48,7 @@ class Several(Weather):
         lasting = (0.0, self.longest * random.choice([0.0, 0.2, 1.0]))
         on, off, first = (self.span * random.random() for _ in range(3))
         greedy = self.greedy or random.random() < 0.4
-        return Calls(
+        return MixedCalls(
             costs,
             Random(random.random()),
             lasting=lasting,

@@ -13,7 +13,7 @@ from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spend import CallEntry, Spend, Tenure, nothing
 from limiters._costs import AnyCost, Costs, is_covered
 from limiters._instance_share import InstanceShare
-from limiters._sharing.budget import Budget
+from limiters._sharing.budget import SharedBudget
 from limiters.leases._bounds import terms_of_limits
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._messages import BoundTerms, Entries, Kind
@@ -34,7 +34,7 @@ class Player:
         self.name = name
         bounds = scene.limits.bounds
         self.share = InstanceShare(name, scene.terms, bounds=bounds)
-        self.budget = Budget(scene.limits, scene.limits.nothing, nothing)
+        self.budget = SharedBudget(scene.limits, scene.limits.nothing, nothing)
         self.budget.join(self.share)
         self.running: list[tuple[float, Spend]] = []
 
@@ -243,7 +243,7 @@ def history_of_one_dimension(patch: pytest.MonkeyPatch) -> None:
 
 def slots_counted_by_increments(patch: pytest.MonkeyPatch) -> None:
     """A call is counted down whenever somebody says that it has ended."""
-    running: Mapping[str, float] = {"calls": 0.0}
+    running = {"calls": 0.0}
     enter, ended = SlotLedger.enter, CallEntry.ended
 
     def entered(self: SlotLedger, entry: CallEntry) -> None:

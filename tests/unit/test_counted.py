@@ -15,7 +15,7 @@ from tests.servers.counted import (
     Window,
     busy,
     judged,
-    most_at_once,
+    most_in_flight,
     used,
     worst,
 )
@@ -60,10 +60,10 @@ def test_a_meter_admits_what_overfills_no_window_and_says_when_it_would(
 
 
 @given(st.lists(st.tuples(times, times)))
-def test_most_at_once_is_the_most_at_any_instant(spans: list[tuple[float, float]]) -> None:
+def test_most_in_flight_is_the_most_at_any_instant(spans: list[tuple[float, float]]) -> None:
     spans = [(begin, begin + length) for begin, length in spans if length]
     counts = [sum(begin <= n / 8 < end for begin, end in spans) for n in range(8 * 41)]
-    assert most_at_once(spans) == max(counts)
+    assert most_in_flight(spans) == max(counts)
 
 
 def call(began: float, ended: float, *, late: float = 0.0, refused: bool = False) -> Call:
@@ -86,7 +86,7 @@ def test_a_refused_call_was_one() -> None:
     assert (verdict.over, verdict.refused) == (1, 1)
 
 
-def test_too_many_calls_at_once_are_over() -> None:
+def test_too_many_calls_in_flight_are_over() -> None:
     verdict = judged([call(0, 9), call(2, 9), call(4, 9)], ALLOWED)
     assert not verdict.holds
     assert (verdict.in_flight, verdict.in_flight_here) == (3, 3)

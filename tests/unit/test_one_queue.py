@@ -9,7 +9,7 @@ from benchmarks.one_queue import starts
 from tests.servers.counted import Allowed, Call, Window, judged
 
 Drawn = tuple[int, int]
-"""What a call costs in tokens, and the quarters of a second that it takes."""
+"""The tokens of a call, and the quarters of a second that it takes."""
 
 ALLOWED = Allowed(
     (Window("tokens", 10, 3.0), Window("requests", 4, 3.0), Window("requests", 2, 1.0)), in_flight=3

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from limiters.leases._coordinator import permits
 from limiters.leases._coordinator.shares import Share, levels_of, share_of
 from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
-from limiters.leases._coordinator.state import Bound, Holding, Limit, Record
+from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import (
     FREE_SHARE,
     LOT_BUCKETS,
@@ -175,7 +175,7 @@ def _whole_batches(limit: Limit, record: Record, units: list[int]) -> list[int]:
     return rounded
 
 
-def with_one_more(bound: Bound, one: Holding, right: int) -> int:
+def with_one_more(bound: BoundState, one: Holding, right: int) -> int:
     """How many slots an instance is granted: one more than its right, if it needs that and the slot
     is free and nobody else has a right to it. It may not keep it."""
     is_free = bound.pool > bound.lacking
@@ -183,7 +183,7 @@ def with_one_more(bound: Bound, one: Holding, right: int) -> int:
 
 
 def kept(
-    bound: Bound, one: Holding, right: int, before: int, limited: bool, uncertain: bool
+    bound: BoundState, one: Holding, right: int, before: int, limited: bool, uncertain: bool
 ) -> int:
     """How much of what it holds an instance may keep. Each hand-over of a rate carries history, so
     nothing moves while nobody is short. A slot that was free a moment ago may be used until the

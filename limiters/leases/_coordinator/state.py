@@ -144,7 +144,7 @@ class Waiter:
 
 
 @dataclass(slots=True)
-class Bound:
+class BoundState:
     """One bound of the limit: a window of a rate, or how many calls may be in flight."""
 
     terms: BoundTerms
@@ -214,7 +214,7 @@ class Limit:
     terms: Terms
     now: int
     """The coordinator's time: as much of the server's clock as was confirmed."""
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[BoundState] = field(default_factory=list)
     skew: int = 0
     """How far the server's clock is ahead of it."""
     since: int = NEVER
@@ -253,7 +253,7 @@ class Limit:
             for bound, one in zip(self.bounds, terms.bounds, strict=True):
                 bound.terms = one
         else:
-            self.bounds = [Bound(one) for one in terms.bounds]
+            self.bounds = [BoundState(one) for one in terms.bounds]
             for bound in self.bounds:
                 bound.start_over(self.now)
         self.terms = terms
@@ -300,7 +300,7 @@ class Limit:
         """The terms as replies have them: with what is in force."""
         return replace(self.terms, bounds=tuple(map(self._told, self.bounds)))
 
-    def _told(self, bound: Bound) -> BoundTerms:
+    def _told(self, bound: BoundState) -> BoundTerms:
         in_force = bound.in_force(self.now)
         rising = bound.ramp.rate if in_force < bound.terms.capacity else 0.0
         return replace(bound.terms, in_force=in_force, rising=rising)

@@ -78,6 +78,8 @@ def left_in_another_dimension(limiter: SharedResource) -> float:
         limiter.give_me(Costs(), "one")
         after = limiter.grant(Costs({"tokens": 100}))
         after.close()
+        assert isinstance(after.amount, Costs)
+        assert isinstance(before.amount, Costs)
         return after.amount.amount("tokens") / before.amount.amount("tokens")
 
 
