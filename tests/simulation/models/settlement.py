@@ -112,6 +112,8 @@ class Call:
     counted: float = 0.0
     state: str = "held"
     """Of a permit: held, reported, refundable, or dropped."""
+    age: int = 0
+    """As it was reported."""
     ended: bool = False
     killed: bool = False
 
@@ -373,6 +375,7 @@ class Instance:
             age = now - call.start
             if w.at_end:
                 age = now - call.end if call.ended else -1
+            call.age = age
             used.append((age, min(call.told, call.counted)))
             if call.counted > call.told:
                 self.debts.append((call.end if w.at_end else call.start, call.counted - call.told))
@@ -412,11 +415,8 @@ class Instance:
         for call in self.reported:
             if call.state == "reported":
                 call.state = "refundable"
-                age = self.composed - call.start
-                if w.at_end:
-                    age = self.composed - call.end if call.end <= self.composed else -1
-                if age >= 0:
-                    call.at = min(call.at, w.slice_end(r["heard"] - age))
+                if call.age >= 0:
+                    call.at = min(call.at, w.slice_end(r["heard"] - call.age))
         self.reported = []
         for at, age, cost in r["given"]:
             before = self.inherited.get(at, (0.0, 0))
@@ -446,6 +446,8 @@ class Instance:
     def drop_refunds(self) -> None:
         if "another server drops refunds" in self.w.rules:
             self.refunds = []
+            if self.permit:
+                self.permit = (*self.permit[:4], -1)  # of no wave
             for call in (*self.held, *self.w.calls):
                 if call.owner is self and call.payer == "permit" and call.state != "held":
                     call.state = "dropped"
