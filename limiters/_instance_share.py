@@ -345,7 +345,8 @@ class InstanceShare:
     def _dominant(self, needs: Sequence[float]) -> float:
         """The largest of some needs, as a part of the limit."""
         both = zip(self.bounds, needs, strict=True)
-        return max(min(1.0, need / bound.capacity) for bound, need in both)
+        parts = (min(1.0, need / bound.capacity) for bound, need in both if bound.capacity)
+        return max(parts, default=0.0)
 
     def compose(self, now: float, totals: tuple[float, ...] = ()) -> Request:
         """The request to send now: the one that was not answered, or a new one."""

@@ -31,11 +31,11 @@ def test_it_notes_what_it_has_played_and_goes_on_behind_it(
 
 
 DIFFERENT = {
-    "an answer": ("permit_cost = record.permit_cost,", "permit_cost = record.permit_cost + 1,"),
+    "an answer": ("permit_cost = one.permit_cost,", "permit_cost = one.permit_cost + 1,"),
     "what is stored": ("record.interval = limit.now,", "record.interval = limit.now + 1,"),
     "the last bit of a product": (
-        "limit.stayed * (1 - part)",
-        "limit.stayed - limit.stayed * part",
+        "bound.stayed * (1 - part)",
+        "bound.stayed - bound.stayed * part",
     ),
 }
 

@@ -13,7 +13,7 @@ from limiters.leases._format import MAX_INSTANCES, MAX_NAMES, QUEUE_LENGTH
 from tests.twins.history import HISTORIES, History
 from tests.twins.stores import Scripts
 
-SEEDS = {"short": 20, "contention": 2, "settled": 4}
+SEEDS = {"short": 20, "contention": 2, "bounds": 4, "settled": 4}
 """Of each batch, if it is not one."""
 
 
