@@ -19,8 +19,8 @@ from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.window import WindowLedger
-from limiters._support.float_error import covers
 from limiters._permit_corrections import Corrections, PermitCorrections, in_slices
+from limiters._support.float_error import covers
 from limiters.leases._messages import BoundReply, BoundTerms, Entries, Terms
 from limiters.limits import Bound, BoundKind
 
@@ -399,4 +399,3 @@ def shares_of(
         else RateShare(one, bound, lately, freed)
         for one, bound in zip(terms.bounds, bounds, strict=True)
     )
-

@@ -27,7 +27,6 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -169,7 +168,7 @@ class Server:
                 self.ledger.add(at, cost)
             del self.records[q["name"]]
             record = None
-        if record is None and q["units"] > 0 or now < self.not_before:
+        if (record is None and q["units"] > 0) or now < self.not_before:
             return {"challenge": True, "server": self.name}
         if record is None:
             born = next(w.numbers)
@@ -639,8 +638,14 @@ if __name__ == "__main__":
     low = [World(seed, under=0.2, calm=True, at_end=False).run().excess() for seed in range(SEEDS)]
     print(f"with estimates that are too low: {max(low):.3f} beside what was in flight", flush=True)
     for rule in sorted(one for one in RULES if "debt" in one or "settled" in one):
-        found = [World(seed, RULES - {rule}, under=0.2, calm=True, at_end=False).run() for seed in range(SEEDS)]
+        found = [
+            World(seed, RULES - {rule}, under=0.2, calm=True, at_end=False).run()
+            for seed in range(SEEDS)
+        ]
         print(f"without {rule!r}: {max(one.excess() for one in found):.3f}", flush=True)
     for rule in sorted(RULES):
         found = over(range(SEEDS), RULES - {rule})
-        print(f"without {rule!r}: {len(found)} of {SEEDS}, worst {max(found.values(), default=0):.3f}", flush=True)
+        print(
+            f"without {rule!r}: {len(found)} of {SEEDS}, worst {max(found.values(), default=0):.3f}",
+            flush=True,
+        )
