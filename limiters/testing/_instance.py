@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from limiters._budgets.several import AnyParts
@@ -11,7 +12,7 @@ from limiters._budgets.spend import Spend, nothing
 from limiters._costs import AnyCost, Costs, is_covered
 from limiters._sharing.budget import SharedBudget
 from limiters.leases._messages import Reply, Request, Terms, weight_units
-from limiters.testing.work import LastingWork, Work
+from limiters.testing.work import LastingWork, SettledWork, Work
 from limiters.verifier import Spent
 
 if TYPE_CHECKING:
@@ -26,12 +27,20 @@ SOON = 0.0005
 
 
 class Call(NamedTuple):
-    """A call: from when until when it ran, whose it was, what it cost of each bound."""
+    """A call: from when until when it ran, whose it was, what it was estimated to cost of each
+    bound."""
 
     start: float
     end: float
     instance: str
     costs: tuple[float, ...]
+    actual: tuple[float, ...] | None = None
+    """What it did cost; None if nobody said so before its process was lost."""
+
+    @property
+    def counts(self) -> tuple[float, ...]:
+        """What counts of it in the end."""
+        return self.costs if self.actual is None else self.actual
 
 
 class SimulatedInstance:
@@ -132,22 +141,38 @@ class SimulatedInstance:
         spend = purse.charge(parts, self.local(now), self.share.tenure)
         costs = self.share.by_bound(piece)
         lasts = self.work.lasts if isinstance(self.work, LastingWork) else 0.0
+        actual = self.work.actual if isinstance(self.work, SettledWork) else ()
         self.work.went(piece, now)
 
         def begin(then: float) -> None:
             if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
                 self.cluster.calls.append(Call(then, then + lasts, self.name, costs))
+                number = len(self.cluster.calls) - 1
+                for at, cost in enumerate(actual[:-1], 1):
+                    known = then + lasts * at / len(actual)
+                    self._later(known, partial(self._settle, spend, cost))
                 if lasts:
-                    self._later(then + lasts, end)
+                    self._later(then + lasts, partial(end, number))
                 else:
-                    self._ended(spend, then)
+                    self._end(spend, actual, number, then)
 
-        def end(then: float) -> None:
-            self._ended(spend, then)
+        def end(number: int, then: float) -> None:
+            self._end(spend, actual, number, then)
             self._tick(then)
 
         self._later(now + self.cluster.random.uniform(0, self.cluster.latest_start), begin)
+
+    def _end(self, spend: Spend, actual: Sequence[AnyCost], number: int, now: float) -> None:
+        if actual:
+            calls, cost = self.cluster.calls, self.share.by_bound(actual[-1])
+            calls[number] = calls[number]._replace(actual=cost)
+            self._settle(spend, actual[-1], now)
+        self._ended(spend, now)
+
+    def _settle(self, spend: Spend, actual: AnyCost, now: float) -> None:
+        """The call costs so much, as far as it is known."""
+        spend.settle(actual)
 
     def _ended(self, spend: Spend, now: float) -> None:
         spend.ended(self.local(now))

@@ -191,7 +191,7 @@ class Weather:
         return worst_of(
             [
                 judge_calls(
-                    [(one.start, one.end, one.costs[at]) for one in cluster.calls],
+                    [(one.start, one.end, one.counts[at]) for one in cluster.calls],
                     cluster.in_force[at],
                     self.lag,
                     self.allowances,
@@ -200,9 +200,9 @@ class Weather:
                 if terms.slots
                 else judge(
                     [
-                        (one.end if bound.at_end else one.start, one.costs[at])
+                        (one.end if bound.at_end else one.start, one.counts[at])
                         for one in cluster.calls
-                        if one.costs[at]
+                        if one.counts[at]
                     ],
                     cluster.in_force[at],
                     cluster.windows[at],
