@@ -85,6 +85,7 @@ class BudgetEntry(Spend):
         "closed",
         "cost",
         "entered",
+        "paced",
         "place",
         "reported",
         "stamp",
@@ -114,6 +115,8 @@ class BudgetEntry(Spend):
         self.reported = self.accounted = False
         """Of `Settlements`: whether it is among those that were settled; whether its ledger has
         counted it among those that are settled for good."""
+        self.paced = 0.0
+        """What its ledger expected it to cost when it paced what follows."""
         self.entered = 0.0
         """What its ledger has counted of it, once it was entered in a slice of time."""
         self.place: tuple[Stay, float] | None = None
