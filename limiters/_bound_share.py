@@ -261,6 +261,12 @@ class RateShare(BoundShare):
         if batches:
             self.piece = self.lately(now) / batches
 
+    def likely(self, now: float) -> float:
+        """Which part of their estimates batches have cost in the last period that permits paid
+        for."""
+        paid = math.fsum(self.permit.recent(now, self.ledger.period))
+        return min(1.0, self.by_permit(now) / paid) if paid else 1.0
+
     def needs_share_for(self, cost: float) -> None:
         self.piece = self.piece or cost  # also when it does not ask for a moment
 

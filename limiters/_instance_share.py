@@ -48,6 +48,10 @@ WORTH_A_CALL = 4
 """A surplus of more than this part of what it holds is released at once, a smaller one with the
 next sync."""
 
+POLLING = 2
+"""How many of those who wait for a permit ask again before their next sync, because room may have
+come with refunds of others."""
+
 MAX_AT_ONCE = 4
 """How many requests in a row may be sent back and follow each other without a pause."""
 
@@ -555,7 +559,21 @@ class InstanceShare:
         if reply.back >= 0:
             back = max(sent_at + MIN_REQUEST_INTERVAL, now + reply.back / 1000)
             self._next_call = min(self._next_call, back)
+        if self._asks_since is not None and reply.ahead < POLLING:
+            turn = self._pause_between_refunds(now) * (reply.ahead + 1)
+            self._next_call = min(self._next_call, sent_at + max(MIN_REQUEST_INTERVAL, turn))
         return News(answered=True, permit=permit)
+
+    def _pause_between_refunds(self, now: float) -> float:
+        """How long the first of those who wait for a permit waits before it asks again, where calls
+        cost less than was estimated: room then comes with refunds of others, and nobody knows when.
+        Half the time in which a batch may start on average, so that it is two calls a batch."""
+        pauses = [
+            one.ledger.period * one.likely(now) * one.asked_for / one.capacity / 2
+            for one in self._rates
+            if one.asked_for and one.likely(now) < 1
+        ]
+        return max(pauses, default=math.inf)
 
     def _sent_back(self, reply: Reply, now: float) -> News:
         """A challenge, or a refusal: the request will not be answered. The next one says so."""

@@ -471,7 +471,11 @@ class Coordinator:
             permit=record.permit,
             back=back,
             waiting=len(limit.queue),
-            ahead=ahead.index(request.instance) if request.instance in ahead else 0,
+            ahead=ahead.index(request.instance)
+            if request.instance in ahead
+            else len(ahead)
+            if record.asks
+            else 0,
             evicted=record.evicted,
             counted=record.counted,
             instances=len(limit.records),

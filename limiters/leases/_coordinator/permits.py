@@ -52,7 +52,7 @@ def entitlement(limit: Limit, record: Record) -> int:
     return dominant_share(record.needs, record.weight, limit.fair, limit.wholes)
 
 
-def _takes(limit: Limit, record: Record, costs: Sequence[float]) -> float:
+def time_for(limit: Limit, record: Record, costs: Sequence[float]) -> float:
     """The time in which its fair share makes up for a cost."""
     fair = entitlement(limit, record)
     return max(
@@ -183,7 +183,7 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
         if not record.asks:
             return
         if limit.is_short:
-            record.turn = max(record.turn, limit.turns_at + _takes(limit, record, record.ask))
+            record.turn = max(record.turn, limit.turns_at + time_for(limit, record, record.ask))
     elif record.turn > limit.turns_at:
         ratio = max(
             one.fair / fair if fair else 0.0
@@ -206,7 +206,7 @@ def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int)
         # There was enough until now: an instance that has spent begins to save for its next batch,
         # so that those that have not spent go first.
         if any(one.spent > 0 for one in request.bounds):
-            takes = _takes(limit, record, [max(one.ask, one.piece) for one in record.holdings])
+            takes = time_for(limit, record, [max(one.ask, one.piece) for one in record.holdings])
             record.turn = min(max(record.turn, limit.turns_at + takes), LATEST)
         return
     if not record.asks:
@@ -268,7 +268,7 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
         return max(lacking)
     turn = clock
     if limit.is_short:
-        takes = _takes(limit, record, record.ask)
+        takes = time_for(limit, record, record.ask)
         oldest = clock - max(takes, _credit(limit))
         turn = min(max(oldest, record.turn), clock) + takes
     record.turn = turn

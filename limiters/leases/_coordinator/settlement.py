@@ -7,6 +7,7 @@ the fraction that has stayed in the pool; if anything about that entry is uncert
 
 from __future__ import annotations
 
+from limiters.leases._coordinator import permits
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import MAX_PERMIT_MS, SLICES
 from limiters.leases._ledger import believed, slice_end
@@ -16,21 +17,25 @@ from limiters.leases._messages import BoundRequest, Request
 def settle(limit: Limit, record: Record, request: Request, uncertain: bool) -> None:
     """Follows what a request says of costs that are known by now."""
     may_refund = not uncertain and request.server == limit.server
+    refunded: list[float] = []
     for bound, one, said in zip(limit.bounds, record.holdings, request.bounds, strict=True):
+        refunded.append(0.0)
         if bound.terms.slots:
             continue
         _forget_older_permits(limit, record, bound, one)
         if may_refund and said.wave == bound.wave:
-            _refund(limit, bound, one, said)
+            refunded[-1] = _refund(limit, bound, one, said)
         period = bound.terms.period
         owed = [(slice_end(limit.now - max(0, age), period), cost) for age, cost in said.debts]
         since = limit.now - bound.terms.counts
         bound.ledger.merge(believed(owed, bound.most_in_force(limit.now), since))
+    if any(refunded) and limit.is_short:  # what it did not cost does not delay its next turn
+        record.turn -= permits.time_for(limit, record, refunded)
 
 
-def _refund(limit: Limit, bound: BoundState, one: Holding, said: BoundRequest) -> None:
+def _refund(limit: Limit, bound: BoundState, one: Holding, said: BoundRequest) -> float:
     """Takes refunds back, up to what permits of this instance may have cost; of that, as much as
-    is said counts from another time on."""
+    is said counts from another time on. Returns how much does not count any more."""
     taken = 0.0
     for at, cost in said.refunds:
         refund = min(max(0.0, cost * bound.stayed), one.refundable_before + one.refundable)
@@ -43,7 +48,11 @@ def _refund(limit: Limit, bound: BoundState, one: Holding, said: BoundRequest) -
         (slice_end(limit.now - max(0, age), period), cost * bound.stayed)
         for age, cost in said.moved
     ]
-    bound.ledger.merge(believed(moved, taken, limit.now - bound.terms.counts))
+    counting = believed(moved, taken, limit.now - bound.terms.counts)
+    bound.ledger.merge(counting)
+    for _, cost in counting:
+        taken -= cost
+    return max(0.0, taken)
 
 
 def _forget_older_permits(limit: Limit, record: Record, bound: BoundState, one: Holding) -> None:

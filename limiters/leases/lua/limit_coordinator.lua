@@ -535,8 +535,9 @@ local function answer(request, record, again, created)
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
   end
-  local ahead = 0
-  for i, one in ipairs(permits.line()) do
+  local line, _, waits = permits.line(), permits.ask_of(record)
+  local ahead = waits and #line or 0
+  for i, one in ipairs(line) do
     if one.name == request.instance then
       ahead = i - 1
       break

@@ -40,7 +40,7 @@ local function entitlement(record)
 end
 
 -- The time in which its fair share makes up for a cost of each bound.
-local function takes_for(record, costs)
+function permits.time_for(record, costs)
   local fair, takes = entitlement(record), 0
   for b, bound in ipairs(limit.bounds) do
     if not bound.slots then
@@ -321,7 +321,7 @@ function permits.follow_fair_share(record)
       return
     end
     if permits.is_short() then
-      record.turn = max(record.turn, turns_at() + takes_for(record, ask))
+      record.turn = max(record.turn, turns_at() + permits.time_for(record, ask))
     end
   elseif record.turn > turns_at() then
     record.turn = turns_at() + (record.turn - turns_at()) * ratio
@@ -347,7 +347,7 @@ function permits.spent_by_share(record, request, elapsed)
       costs[b] = max(ask[b], record.bounds[b].piece)
     end
     if spent then
-      record.turn = min(max(record.turn, turns_at() + takes_for(record, costs)), LATEST)
+      record.turn = min(max(record.turn, turns_at() + permits.time_for(record, costs)), LATEST)
     end
     return
   end
@@ -464,7 +464,7 @@ function permits.grant(name, record, request)
   end
   local turn = clock
   if permits.is_short() then
-    local takes = takes_for(record, (permits.ask_of(record)))
+    local takes = permits.time_for(record, (permits.ask_of(record)))
     turn = min(max(clock - max(takes, credit()), record.turn), clock) + takes
   end
   record.turn = turn

@@ -12,7 +12,7 @@ local function stamped(pairs_, period, part)
 end
 
 -- Takes refunds back, up to what permits of this instance may have cost; of that, as much as is said
--- counts from another time on.
+-- counts from another time on. Returns how much does not count any more.
 local function refund(bound, one, said)
   local entries, taken = state.ledger_of(bound), 0
   for i = 1, #said.refunds, 2 do
@@ -24,7 +24,12 @@ local function refund(bound, one, said)
     taken = taken + ledger.subtract(entries, said.refunds[i], cost)
   end
   local moved = stamped(said.moved, bound.period, bound.stayed)
-  ledger.merge(entries, ledger.believed(moved, taken, limit.now - state.counts_of(bound)))
+  local counting = ledger.believed(moved, taken, limit.now - state.counts_of(bound))
+  ledger.merge(entries, counting)
+  for i = 2, #counting, 2 do
+    taken = taken - counting[i]
+  end
+  return max(0, taken)
 end
 
 -- What permits cost is kept by epochs, each as long as the entry of a permit may count.
@@ -40,12 +45,15 @@ end
 -- Follows what a request says of costs that are known by now.
 function settlement.settle(record, request, uncertain)
   local may_refund = not uncertain and request.server == limit.server
+  local refunded, any = {}, false
   for b, bound in ipairs(limit.bounds) do
+    refunded[b] = 0
     if not bound.slots then
       local one, said = record.bounds[b], request.bounds[b]
       forget_older_permits(record, bound, one)
       if may_refund and said.wave == bound.wave and #said.refunds > 0 then
-        refund(bound, one, said)
+        refunded[b] = refund(bound, one, said)
+        any = any or refunded[b] ~= 0
       end
       if #said.debts > 0 then
         local owed = ledger.believed(stamped(said.debts, bound.period, 1),
@@ -53,5 +61,8 @@ function settlement.settle(record, request, uncertain)
         ledger.merge(state.ledger_of(bound), owed)
       end
     end
+  end
+  if any and permits.is_short() then -- what it did not cost does not delay its next turn
+    record.turn = record.turn - permits.time_for(record, refunded)
   end
 end
