@@ -169,7 +169,7 @@ class Server:
             del self.records[q["name"]]
             record = None
         if (record is None and q["units"] > 0) or now < self.not_before:
-            return {"challenge": True, "server": self.name}
+            return {"challenge": True, "server": self.name, "seq": q["seq"]}
         if record is None:
             born = next(w.numbers)
             record = self.records[q["name"]] = Record(born=born, gone=now + w.silent)
@@ -401,10 +401,10 @@ class Instance:
         w, now = self.w, self.w.now
         if not self.alive or self.pending is None:
             return
+        if r["seq"] != self.pending["seq"]:
+            return
         if r["challenge"]:
             self.ended_without_an_answer()
-            return
-        if r["seq"] != self.pending["seq"]:
             return
         self.pending = None
         if r["server"] != self.server:
