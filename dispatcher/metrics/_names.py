@@ -28,7 +28,8 @@ class Metric:
     """As it is asked for; that of a counter ends in _total."""
     kind: Kind
     labels: tuple[str, ...]
-    """A `dimension` is the last, and only values of limits that have several have it."""
+    """A `dimension` is the last, and only values of limits that have several have it: at most one
+    for each window and each number of calls in flight, of which a limit has 16 at most."""
     text: str
     together: Together = "sum"
     """How several of the same labels are put together: in one process, or in several."""
@@ -67,7 +68,7 @@ BATCH_COST = _histogram(
 OPERATION_WAIT = _histogram(
     "operation_wait_seconds",
     "batcher limit",
-    "From when an operation was enqueued first until it is raised, reckoned by batch.",
+    "From when an operation was enqueued first until it is raised, estimated for each batch.",
 )
 CALLBACK = _histogram(
     "callback_seconds", "batcher limit", "From when a batch is raised until its callback ends."
@@ -95,7 +96,14 @@ CAPACITY = _gauge(
 SPENT = _counter(
     "spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
 )
-PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted, with fractions.")
+PARTITIONS = _gauge(
+    "partitions", "limit state dimension", "Partitions held, and wanted, with fractions."
+)
+SLOTS = _gauge(
+    "inflight_slots",
+    "limit state dimension",
+    "Calls that it may have in flight: busy (they run), idle (they may begin).",
+)
 LIMITER_INFO = _gauge(
     "limiter_info",
     "limit member",
@@ -103,7 +111,7 @@ LIMITER_INFO = _gauge(
     "max",
 )
 DEMAND = _gauge("demand", "limit dimension", "Cost that waits to be spent.")
-FAIR_SHARE = _gauge("fair_share", "limit", "Fair share of this process, in partitions.")
+FAIR_SHARE = _gauge("fair_share", "limit dimension", "Fair share of this process, in partitions.")
 PERMITS = _counter("permits", "limit", "Permits granted.")
 PERMIT_WAIT = _gauge(
     "permit_wait_seconds",
@@ -155,7 +163,7 @@ TOPIC_MESSAGES = _gauge(
 TOPIC_LATE = _gauge(
     "timeline_late_messages",
     "topic longer_than",
-    "Messages that have been due for longer than so many seconds, and nobody has.",
+    "Messages that have been due for longer than so many seconds, and are not leased.",
     "max",
 )
 TOPIC_OLDEST = _gauge(
@@ -172,8 +180,8 @@ DRIFT = _gauge(
     "clock_drift_seconds", "topic", "By how much this machine's clock is ahead of Redis'.", "max"
 )
 
-# The cluster, as `dispatcher exporter` sees it. Names of their own: whoever adds up what the
-# instances say must not count it twice.
+# The cluster, as `dispatcher exporter` sees it. The names differ from those of the instances, so
+# that a sum over both counts nothing twice.
 
 REDIS_UP = _gauge("redis_up", "", "Whether Redis answers.", "min")
 EXPORTER_DRIFT = _gauge(
@@ -186,23 +194,36 @@ UNREADABLE = _gauge(
 )
 CLUSTER_CAPACITY = _gauge(
     "cluster_capacity",
-    "limit kind",
+    "limit kind dimension",
     "Of a period: shared (in force), reserved (of all members), max (what shared rises to).",
 )
-CLUSTER_PERIOD = _gauge("cluster_period_seconds", "limit", "The period of the limit.")
+CLUSTER_PERIOD = _gauge(
+    "cluster_period_seconds", "limit dimension", "The period of the limit; calls have none."
+)
 CLUSTER_LEASE = _gauge("cluster_lease_seconds", "limit", "The lease time of the limit.")
-CLUSTER_PARTITION = _gauge("cluster_partition_cost", "limit", "What one partition is worth.")
+CLUSTER_PARTITION = _gauge(
+    "cluster_partition_cost", "limit dimension", "What one partition is worth."
+)
 CLUSTER_PARTITIONS = _gauge(
     "cluster_partitions",
-    "limit state",
+    "limit state dimension",
     "Partitions, with fractions: held, free, overdue (of members whose lease is over).",
 )
-CLUSTER_DEMAND = _gauge("cluster_demand", "limit", "Cost that all members could spend in a period.")
+CLUSTER_SLOTS = _gauge(
+    "cluster_inflight_slots",
+    "limit state dimension",
+    "Calls in flight: busy (they run), idle (held, none runs), free, overdue (lease is over).",
+)
+CLUSTER_DEMAND = _gauge(
+    "cluster_demand", "limit dimension", "Cost that all members could spend in a period."
+)
 CLUSTER_SPENT_NOW = _gauge(
-    "cluster_spent_last_period_cost", "limit", "Shared cost spent in the last period told of."
+    "cluster_spent_last_period_cost",
+    "limit dimension",
+    "Shared cost that members spent in the period before their last request.",
 )
 CLUSTER_MEMBERS = _gauge(
-    "cluster_members", "limit state", "Instances heard of lately: active, overdue, evicted."
+    "cluster_members", "limit state", "Instances with a recent request: active, overdue, evicted."
 )
 CLUSTER_UNCERTAIN = _gauge(
     "cluster_uncertain_seconds", "limit cause", "For how long nothing new will be granted."
@@ -214,22 +235,32 @@ CLUSTER_SKEW = _gauge(
     "max",
 )
 CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Members that wait for a permit.")
-CLUSTER_WAITING_COST = _gauge("cluster_permit_wait_cost", "limit", "Cost of those permits.")
+CLUSTER_WAITING_COST = _gauge(
+    "cluster_permit_wait_cost", "limit dimension", "Cost of those permits."
+)
 CLUSTER_WAITING_LONGEST = _gauge(
     "cluster_permit_wait_seconds", "limit", "For how long the first of them has waited."
 )
-MEMBER_PARTITIONS = _gauge("member_partitions", "limit member", "Partitions held, with a fraction.")
-MEMBER_DEMAND = _gauge("member_demand", "limit member", "Cost it could spend in a period.")
-MEMBER_SPENT = _gauge(
-    "member_spent_last_period_cost", "limit member", "Shared cost spent in the last period told of."
+MEMBER_PARTITIONS = _gauge(
+    "member_partitions", "limit member dimension", "Partitions held, with a fraction."
 )
-MEMBER_SHARE = _gauge("member_fair_share", "limit member", "Fair share, in partitions.")
+MEMBER_DEMAND = _gauge(
+    "member_demand", "limit member dimension", "Cost it could spend in a period."
+)
+MEMBER_SPENT = _gauge(
+    "member_spent_last_period_cost",
+    "limit member dimension",
+    "Shared cost spent in the period before its last request.",
+)
+MEMBER_SHARE = _gauge("member_fair_share", "limit member dimension", "Fair share, in partitions.")
 MEMBER_WAIT = _gauge(
     "member_permit_wait_seconds",
     "limit member",
     "For how long it has waited for a permit; 0 if it does not.",
 )
-MEMBER_SILENT = _gauge("member_silent_seconds", "limit member", "How long ago it was heard of.")
+MEMBER_SILENT = _gauge(
+    "member_silent_seconds", "limit member", "How long ago its last request came."
+)
 CLUSTER_OPERATIONS = _counter(
     "cluster_operations", "limit outcome", "Operations ended, of all instances there ever were."
 )
@@ -237,7 +268,9 @@ CLUSTER_BATCHES = _counter("cluster_batches", "limit outcome", "Batches ended.")
 CLUSTER_THROTTLED = _counter("cluster_throttled", "limit", "Refusals of the datastore (429).")
 CLUSTER_RETRIES = _counter("cluster_retries", "limit", "Operations raised again.")
 CLUSTER_PAUSES = _counter("cluster_pauses", "limit", "Pauses begun.")
-CLUSTER_SPENT = _counter("cluster_spent_cost", "limit kind", "Cost of callbacks begun.")
+CLUSTER_SPENT = _counter(
+    "cluster_spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
+)
 CLUSTER_SYNC_FAILURES = _counter(
     "cluster_sync_failures", "limit", "Calls of instances that Redis did not answer."
 )

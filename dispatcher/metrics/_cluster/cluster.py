@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from dispatcher._discovery import Discovery
 from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.limit_readings import read_limit
 from dispatcher.metrics._cluster.spark_totals import queries_of, read_query
 from dispatcher.metrics._collector import families
 from dispatcher.metrics._kinds.leaves import read_topic
@@ -25,7 +26,6 @@ from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.outages import Outage
 from limiters.errors import LeaseManagerError
-from limiters.leases import COUNTERS, InstanceView, LimitView
 from limiters.leases.redis import RedisLeaseManager
 
 _log = logging.getLogger("dispatcher.metrics")
@@ -217,67 +217,3 @@ class ClusterCollector(Collector):
         if self._up is False:
             self._outage.ended(self._asked, "Redis at %s answers again", self.where)
         self._up = True
-
-
-def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading]:
-    """What Redis knows of a limit. Pure."""
-    alive = [one for one in view.instances if one.lease_ms > 0]
-    overdue = [one for one in view.instances if one.lease_ms <= 0 and one.held]
-    yield Reading(names.CLUSTER_CAPACITY, (name, "shared"), view.capacity)
-    yield Reading(names.CLUSTER_CAPACITY, (name, "max"), view.terms.capacity)
-    reserved = sum(one.reserved for one in alive)
-    yield Reading(names.CLUSTER_CAPACITY, (name, "reserved"), reserved)
-    yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period / 1000)
-    yield Reading(names.CLUSTER_LEASE, (name,), view.terms.lease / 1000)
-    yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
-    for state, share in (
-        ("held", sum(one.held for one in alive)),
-        ("overdue", sum(one.held for one in overdue)),
-        ("free", view.free),
-    ):
-        yield Reading(names.CLUSTER_PARTITIONS, (name, state), share * view.partitions)
-    yield Reading(names.CLUSTER_DEMAND, (name,), sum(one.need for one in alive))
-    yield Reading(names.CLUSTER_SPENT_NOW, (name,), sum(one.spent for one in alive))
-    yield Reading(names.CLUSTER_MEMBERS, (name, "active"), len(alive))
-    yield Reading(names.CLUSTER_MEMBERS, (name, "overdue"), len(overdue))
-    evicted = sum(one.evicted for one in view.instances)
-    yield Reading(names.CLUSTER_MEMBERS, (name, "evicted"), evicted)
-    yield Reading(names.CLUSTER_UNCERTAIN, (name, view.cause), view.uncertain_ms / 1000)
-    yield Reading(names.CLUSTER_SKEW, (name,), view.skew_ms / 1000)
-    yield from _read_waiting(name, [one for one in alive if one.waits_for > 0])
-    yield from read_totals(name, view)
-    if members:
-        for one in alive:
-            labels = (name, one.label or one.instance)
-            yield Reading(names.MEMBER_PARTITIONS, labels, one.held * view.partitions)
-            yield Reading(names.MEMBER_DEMAND, labels, one.need)
-            yield Reading(names.MEMBER_SPENT, labels, one.spent)
-            yield Reading(names.MEMBER_SHARE, labels, one.share * view.partitions)
-            yield Reading(names.MEMBER_WAIT, labels, one.waits_ms / 1000 if one.waits_for else 0)
-            yield Reading(names.MEMBER_SILENT, labels, one.seen_ms / 1000)
-
-
-def _read_waiting(name: str, waiting: Sequence[InstanceView]) -> Iterator[Reading]:
-    yield Reading(names.CLUSTER_WAITING, (name,), len(waiting))
-    yield Reading(names.CLUSTER_WAITING_COST, (name,), sum(one.waits_for for one in waiting))
-    longest = max((one.waits_ms for one in waiting), default=0)
-    yield Reading(names.CLUSTER_WAITING_LONGEST, (name,), longest / 1000)
-
-
-def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
-    """What all instances of a limit have done, as far as they have told. Pure."""
-    told = dict.fromkeys(COUNTERS, 0.0) | dict(zip(COUNTERS, view.totals, strict=False))
-    for outcome in ("done", "failed", "abandoned", "returned"):
-        labels = (name, outcome)
-        yield Reading(names.CLUSTER_OPERATIONS, labels, told[f"operations_{outcome}"])
-    for outcome in ("done", "failed", "abandoned"):
-        yield Reading(names.CLUSTER_BATCHES, (name, outcome), told[f"batches_{outcome}"])
-    for kind in ("shared", "reserved"):
-        yield Reading(names.CLUSTER_SPENT, (name, kind), told[f"spent_{kind}"])
-    for metric, counter in (
-        (names.CLUSTER_THROTTLED, "throttled"),
-        (names.CLUSTER_RETRIES, "retries"),
-        (names.CLUSTER_PAUSES, "pauses"),
-        (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
-    ):
-        yield Reading(metric, (name,), told[counter])

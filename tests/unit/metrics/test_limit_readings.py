@@ -8,12 +8,12 @@ import pytest
 
 from dispatcher.metrics import Options
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._cluster.cluster import read_limit
+from dispatcher.metrics._cluster.limit_readings import read_limit
 from dispatcher.metrics._kinds.limits import LimiterPart
 from dispatcher.metrics._names import Metric
 from dispatcher.metrics.readings import Reading
 from limiters import MemoryLeaseManager, SharedResource
-from limiters._stats.standing import Standing
+from limiters._stats.standing import BoundStanding, Standing
 from limiters.leases import LimitView
 from tests.views import instance, limit
 from tests.waiting import until
@@ -100,10 +100,21 @@ def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPa
         reserved=20.0,
         max=1_020.0,
         demand=900.0,
+        bounds=(
+            BoundStanding(
+                "",
+                shared=500.0,
+                reserved=20.0,
+                max=1_020.0,
+                demand=900.0,
+                spent_shared=70.0,
+                spent_reserved=7.0,
+                partitions_held=6.7,
+                partitions_wanted=9.0,
+                fair_share=6.5,
+            ),
+        ),
         member="worker-1:1",
-        partitions_held=6.7,
-        partitions_wanted=9.0,
-        fair_share=6.5,
         permits=7,
         permit_wait=2.1,
         turn=3,
@@ -118,6 +129,12 @@ def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPa
     told = values_of(*part.read())
     for metric, labels, value in (
         (names.LIMITER_INFO, ("orders", "worker-1:1"), 1),
+        (names.CAPACITY, ("orders", "shared"), 500.0),
+        (names.CAPACITY, ("orders", "reserved"), 20.0),
+        (names.CAPACITY, ("orders", "max"), 1_020.0),
+        (names.DEMAND, ("orders",), 900.0),
+        (names.SPENT, ("orders", "shared"), 70.0),
+        (names.SPENT, ("orders", "reserved"), 7.0),
         (names.PARTITIONS, ("orders", "held"), 6.7),
         (names.PARTITIONS, ("orders", "wanted"), 9.0),
         (names.FAIR_SHARE, ("orders",), 6.5),
