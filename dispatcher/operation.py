@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from limiters._costs import AnyCost, checked_cost, plain_cost
 from limiters._support.validation import ArgumentError, flag, whole
-from limiters.errors import ImproperOrderError
+from limiters.errors import ImproperOrderError, SettlementError
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
@@ -154,6 +154,17 @@ class Operation:
         """How often it has been raised: 0 before, 1 in its first batch."""
         return attempt_of(self)
 
+    def settle(self, actual: float | Mapping[str, float]) -> None:
+        """Says what it costs in truth, in its callback: once that is known, or several times while
+        an answer streams. The last one counts when the callback has returned; until then it counts
+        for no less than its `cost`. Dimensions that are not named count as estimated.
+
+        Each attempt is charged, and settled, by itself; what is never settled counts as estimated.
+        Raises ArgumentError for a cost that is not possible, and SettlementError if the operation
+        is not in a batch that runs, or in another one than this callback's. Thread-safe.
+        """
+        batch_of(self).settle_one(self, actual)
+
     def _check_free(self, term: str) -> None:
         where = self._where
         if where is None:
@@ -171,6 +182,15 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"Operation(cost={plain_cost(self._cost)}, key={self.key!r}, attempt={self.attempt})"
+
+
+def batch_of(operation: Operation) -> OperationBatch:
+    """The batch in which it was raised last. SettlementError if there is none."""
+    where = operation._where
+    if where is None or isinstance(where, (int, Claim)):
+        raised = "waits to be raised again" if operation._attempts else "was not raised"
+        raise SettlementError(f"the operation {raised}; settle it in its callback")
+    return where
 
 
 one_cost = attrgetter("_cost")

@@ -392,6 +392,36 @@ class Limits:
             return Costs()
         raise self._without_dimension(name, cost)
 
+    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
+        """`value`, whatever it is, as the actual cost of a call that was estimated at `estimated`,
+        which counts for dimensions that it does not name. ArgumentError of the argument `name` if
+        it is not zero or more, or of a dimension that there is not or that counts calls in flight.
+
+        >>> limits = Limits(requests=Rate(10), tokens=Rate(90_000, per=60))
+        >>> limits.actual("actual", {"tokens": 1_034}, Costs({"requests": 1, "tokens": 4_500}))
+        Costs(requests=1, tokens=1034)
+        """
+        if type(value) in NUMBERS and 0 <= value <= MAX_AMOUNT and self._is_plain:  # type: ignore[operator]
+            return value  # what follows comes to the same
+        if not isinstance(value, Mapping):
+            number = amount(name, value, zero=True)
+            if not self.is_scalar:
+                raise self._without_dimension(name, number)
+            value = {self.dimensions[0]: number}
+        for dimension in value:
+            if dimension not in self._dimensions:
+                raise ArgumentError(name, dict(value), self._names())
+            if dimension in self._slots:
+                advice = "calls in flight are counted as long as they last, and cost nothing else"
+                raise ArgumentError(name, dict(value), f"not be of {dimension or 'calls'}", advice)
+        amounts = {
+            dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
+            for dimension, one in value.items()
+        }
+        if self.is_scalar:
+            return next(iter(amounts.values()), estimated)
+        return Costs({**estimated, **amounts} if isinstance(estimated, Costs) else amounts)
+
     def speed(self, capacity: AnyCost) -> AnyCost:
         """How much of each rate comes in a second to a holder of `capacity`, which is given as
         `smallest` does it: by the slowest of its windows. Calls in flight do not come by time: of

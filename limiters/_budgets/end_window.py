@@ -61,18 +61,18 @@ class EndWindowLedger(WindowLedger):
         return super().spent(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made, as it was told."""
+        """What has begun, since this ledger was made, as estimated."""
         return super().total() + self.running
 
     @property
     def running(self) -> float:
-        """What has begun and not ended, as it was told."""
+        """What has begun and not ended, as estimated."""
         begun = (one for one in self._starting if one.started_at is not None and one.stamp is None)
-        return math.fsum(one.told for one in begun)
+        return math.fsum(one.estimated for one in begun)
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled, as it was told."""
-        return super().total() + math.fsum(one.told for one in self._starting)
+        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        return super().total() + math.fsum(one.estimated for one in self._starting)
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
         return now + self._life

@@ -79,7 +79,7 @@ def window_of(
     freed: Callable[[], object] = nothing,
 ) -> WindowLedger:
     """A ledger of a bound that is a window, for so much of its capacity. `freed` is called after a
-    call ended that cost less than was told, by the thread that ends it."""
+    call ended that cost less than estimated, by the thread that ends it."""
     kind = EndWindowLedger if bound.at_end else WindowLedger
     burst = bound.burst / bound.capacity
     return kind(capacity, bound.period, burst=burst, shared=shared, freed=freed)

@@ -2,7 +2,7 @@
 
 What is released takes its part of the past along, and a coordinator believes of that no more than
 fits into what is released. So nothing is released while all that is held is worth less than was
-spent, because calls have cost more than was told.
+spent, because calls have cost more than estimated.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def last_release(ledger: WindowLedger, held: int, worth: float, now: float) -> i
 
 
 def is_overdrawn(ledger: WindowLedger, worth: float, now: float) -> bool:
-    """Whether calls have cost so much more than was told that it is over what is held."""
+    """Whether calls have cost so much more than estimated that it is over what is held."""
     return now < ledger.excess_until and not covers(worth, ledger.spent(now))

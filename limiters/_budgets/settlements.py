@@ -1,6 +1,6 @@
 """What is known of true costs: entries that were settled, and what stayed of them. Pure.
 
-A ledger counts what it was told a batch would cost. Once the true cost is known, the entry itself
+A ledger counts the estimated cost of a batch. Once the true cost is known, the entry itself
 notes it, by whatever thread; the ledger reads that when it is asked next. So nothing waits for a
 lock in a callback, and no ledger goes through the calls that run.
 """
@@ -41,12 +41,12 @@ class Settlements:
     that looks may be interrupted: then it finds them again."""
 
     def __init__(self, freed: Callable[[], object]) -> None:
-        """`freed`: called after the end of a call that cost less than was told, by the thread that
+        """`freed`: called after the end of a call that cost less than estimated, by the thread that
         says so, and without a lock."""
         self.reported: deque[BudgetEntry] = deque()
         """Those that were not dealt with."""
         self._freed = freed
-        self.told = 0.0
+        self.estimated = 0.0
         """What calls that have ended and were settled were expected to cost, in all."""
         self.actual = 0.0
         """What they did cost."""
@@ -56,7 +56,7 @@ class Settlements:
         if not entry.reported:  # an answer that streams is settled often, and noted once
             entry.reported = True
             self.reported.append(entry)
-        if entry.closed and entry.counts < entry.told:
+        if entry.closed and entry.counts < entry.estimated:
             self._freed()
 
     def each(self) -> Iterator[BudgetEntry]:
@@ -72,5 +72,5 @@ class Settlements:
         """`entry` is settled for good, once its call has ended."""
         if entry.closed and not entry.accounted:
             entry.accounted = True
-            self.told += entry.told
+            self.estimated += entry.estimated
             self.actual += entry.counts

@@ -85,13 +85,23 @@ class BudgetEntry(Spend):
         "closed",
         "cost",
         "entered",
+        "estimated",
         "paced",
         "place",
         "reported",
         "stamp",
         "tenure",
-        "told",
     )
+
+    # Not set before they matter: most entries are never settled.
+    paced: float
+    """What its ledger expected it to cost when it paced what follows."""
+    entered: float
+    """What its ledger has counted of it, once it has a place."""
+    reported: bool
+    """Once it was settled: whether it is among those that its ledger has to look at."""
+    accounted: bool
+    """Whether its ledger has counted it among those that are settled for good."""
 
     def __init__(
         self,
@@ -101,7 +111,7 @@ class BudgetEntry(Spend):
         settled: Callable[[BudgetEntry], object] = nothing,
     ) -> None:
         """`settled`: called with it whenever it was settled, and when it ends after that."""
-        self.cost = self.told = cost
+        self.cost = self.estimated = cost
         self.charged_at = charged_at
         self.started_at: float | None = None
         self.stamp: float | None = None
@@ -112,22 +122,16 @@ class BudgetEntry(Spend):
         """What it cost in truth, as far as was said."""
         self.closed = False
         """Whether it is settled no more: its call has ended, or was abandoned."""
-        self.reported = self.accounted = False
-        """Of `Settlements`: whether it is among those that were settled; whether its ledger has
-        counted it among those that are settled for good."""
-        self.paced = 0.0
-        """What its ledger expected it to cost when it paced what follows."""
-        self.entered = 0.0
-        """What its ledger has counted of it, once it was entered in a slice of time."""
         self.place: tuple[Stay, float] | None = None
-        """Which part of the ledger's entries had stayed when that was done."""
+        """Once its ledger has entered it in a slice of time: which part of all entries had stayed
+        at that moment."""
 
     @property
     def counts(self) -> float:
         """What it counts for now: while its call runs, no less than was charged."""
         if self.actual is None:
-            return self.told
-        return self.actual if self.closed else max(self.told, self.actual)
+            return self.estimated
+        return self.actual if self.closed else max(self.estimated, self.actual)
 
     def may_start(self, now: float) -> bool:
         """Whether the capacity is still held."""
@@ -145,6 +149,8 @@ class BudgetEntry(Spend):
         """The call costs `actual`, as far as is known."""
         if self.closed or self.started_at is None:
             return False
+        if self.actual is None:
+            self.reported = self.accounted = False
         self.actual = actual
         self._settled(self)
         return True
@@ -159,12 +165,12 @@ class BudgetEntry(Spend):
     def abandoned(self, now: float) -> None:
         """The batch was abandoned: it counts for what was charged, or more. Idempotent."""
         if self.actual is not None and not self.closed:
-            self.actual = max(self.told, self.actual)
+            self.actual = max(self.estimated, self.actual)
         self.closed = True
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""
-        self.cost = self.told = 0
+        self.cost = self.estimated = 0
         self.closed = True
         self.started_at = self.stamp = self.charged_at
 
@@ -227,7 +233,7 @@ class CallEntry(BudgetEntry):
     def cancel(self) -> None:
         """The batch was never started: it stops counting. Idempotent."""
         if self.stamp is None:
-            self.cost = self.told = 0
+            self.cost = self.estimated = 0
             self.closed = True
             self.started_at = self.charged_at
             self.ended(self.charged_at)
@@ -305,8 +311,8 @@ class SpendOfSeveral(Spend):
 
 
 class SpendOfPayers(SpendOfSeveral):
-    """One batch, paid by several budgets of one bound. `told` is what each of them was charged, in
-    the order in which a refund goes to them; an excess is charged to the first one.
+    """One batch, paid by several budgets of one bound. `estimated` is what each of them was
+    charged, in the order in which a refund goes to them; an excess is charged to the first one.
 
     >>> share, reserved = BudgetEntry(6, 0.0), BudgetEntry(4, 0.0)
     >>> spend = SpendOfPayers([(share, 6), (reserved, 4)])
@@ -316,20 +322,20 @@ class SpendOfPayers(SpendOfSeveral):
     (0.0, 3.0)
     """
 
-    __slots__ = ("_told",)
+    __slots__ = ("_estimated",)
 
-    def __init__(self, told: Sequence[tuple[Spend, float]]) -> None:
-        super().__init__(part for part, _ in told)
-        self._told = tuple(amount for _, amount in told)
+    def __init__(self, estimated: Sequence[tuple[Spend, float]]) -> None:
+        super().__init__(part for part, _ in estimated)
+        self._estimated = tuple(amount for _, amount in estimated)
 
     def settle(self, actual: float) -> bool:
         """The call costs `actual`, as far as is known."""
-        more = actual - math.fsum(self._told)
+        more = actual - math.fsum(self._estimated)
         settled = False
-        for part, told in zip(self._parts, self._told, strict=True):
-            change = max(more, -told)
+        for part, estimated in zip(self._parts, self._estimated, strict=True):
+            change = max(more, -estimated)
             more = min(0.0, more - change)
-            settled = part.settle(told + change) or settled
+            settled = part.settle(estimated + change) or settled
         return settled
 
 

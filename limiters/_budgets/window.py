@@ -69,17 +69,18 @@ class WindowLedger:
     ) -> None:
         """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
         processes, whose clocks judge its windows too. `freed`: called after a call ended that cost
-        less than was told, by the thread that ends it."""
+        less than estimated, by the thread that ends it."""
         self.capacity = capacity
         self._new_entry: NewEntry = BudgetEntry
         self.settlements = Settlements(freed)
         self._settled = self.settlements.report
+        self._to_settle = self.settlements.reported
         self._stay = Stay()
         self._corrected = 0.0
         self.excess_until = -math.inf
-        """Until when something counts that calls have cost beyond what was told."""
+        """Until when something counts that calls have cost beyond the estimate."""
         self.owed: list[tuple[float, float]] = []
-        """(when, cost) of what calls cost beyond what was told, as far as their entries have gone
+        """(when, cost) of what calls cost beyond the estimate, as far as their entries have gone
         to others since: of a shared ledger."""
         self.even_burst = burst
         """The share of the capacity that may go at once after a rest."""
@@ -155,8 +156,9 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
-        self.charges += 1 if cost else 0
         entry = self._new_entry(cost, now, tenure, self._settled)
+        if cost:
+            self.charges += 1
         self._pace(entry)
         self._starting.append(entry)
         return entry
@@ -170,13 +172,14 @@ class WindowLedger:
     def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on: by one step, and an interrupt before that has changed no more than
         the pace, by a moment."""
+        if entry.cost:
+            self.charges += 1
         self._pace(entry)
-        self.charges += 1 if entry.cost else 0
         self._starting.append(entry)
 
     def _pace(self, entry: BudgetEntry) -> None:
-        if self.capacity:  # it may have gone since the amount was set aside
-            entry.paced = cost = entry.cost * self._likely
+        entry.paced = cost = entry.cost * self._likely
+        if cost and self.capacity:  # it may have gone since the amount was set aside
             earliest = entry.charged_at - max(self.burst(entry.charged_at), cost) / self._rate
             self._paid_until = max(self._paid_until, earliest) + cost / self._rate
 
@@ -194,9 +197,9 @@ class WindowLedger:
 
     def _learn(self, entry: BudgetEntry, counts: float) -> None:
         """How much of an estimate a call costs: of what was estimated in the last period or so."""
-        if entry.closed and entry.told and not entry.accounted:
-            weight = min(1.0, entry.told / self.capacity) if self.capacity else 1.0
-            likely = self._likely + (min(1.0, counts / entry.told) - self._likely) * weight
+        if entry.closed and entry.estimated and not entry.accounted:
+            weight = min(1.0, entry.estimated / self.capacity) if self.capacity else 1.0
+            likely = self._likely + (min(1.0, counts / entry.estimated) - self._likely) * weight
             self._likely = max(LEAST_LIKELY, likely)
 
     def release(self, amount: float) -> None:
@@ -233,7 +236,7 @@ class WindowLedger:
 
     def spent(self, now: float) -> float:
         """What counts now: what began in the last period, and what is about to begin."""
-        if self.settlements.reported:
+        if self._to_settle:
             self._note_settlements(now)
         self._note_starts()
         while self._expiries and self._expires(self._expiries[0]) <= now:
@@ -245,16 +248,16 @@ class WindowLedger:
         return own + self.inherited.total(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made, as it was told."""
+        """What has begun, since this ledger was made, as estimated."""
         self._note_starts()
         return self._total
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled, as it was told."""
-        return self.total() + math.fsum(spend.told for spend in self._starting)
+        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        return self.total() + math.fsum(spend.estimated for spend in self._starting)
 
     def settled(self) -> float:
-        """How much more the calls of `charged` have cost than was told, as far as is known: less
+        """How much more the calls of `charged` have cost than estimated, as far as is known: less
         than zero if it was less."""
         return self._corrected
 
@@ -305,21 +308,22 @@ class WindowLedger:
 
     def _note_starts(self) -> None:
         begun = [spend for spend in self._starting if spend.stamp is not None]
+        if not begun:
+            return
+        place = self._stay, self._stay.fraction
         for spend in begun:
             assert spend.stamp is not None
             slice_ = self._slice_of(spend.stamp) if spend.cost else 0
             before = self._started.get(slice_, 0.0)
-            place = self._stay, self._stay.fraction
-            if spend.cost > spend.told:
+            if spend.cost > spend.estimated:
                 self.excess_until = max(self.excess_until, self._expires(slice_))
             if spend.place is None:  # from here on without a call, so that it is counted once
                 if spend.cost:
                     self._started[slice_] = before + spend.cost
-                self._total += spend.told
+                self._total += spend.estimated
                 spend.entered, spend.place = spend.cost, place
                 spend.cost = 0
-        if begun:
-            self._starting = [spend for spend in self._starting if spend.stamp is None]
+        self._starting = [spend for spend in self._starting if spend.stamp is None]
 
     def _note_settlements(self, now: float) -> None:
         for entry in self.settlements.each():

@@ -23,18 +23,18 @@ NEVER = math.inf
 class Call:
     """One call, as its server sees it."""
 
-    def __init__(self, spend: Spend, told: float, now: float) -> None:
+    def __init__(self, spend: Spend, estimated: float, now: float) -> None:
         self.spend = spend
-        self.told = told
+        self.estimated = estimated
         self.started_at = now
         self.ended_at = NEVER
-        self.actual = told
+        self.actual = estimated
         """What it costs in truth, if that was said."""
         self.closed = False
 
     def counts(self) -> float:
         """What it counts for, by the laws."""
-        return self.actual if self.closed else max(self.told, self.actual)
+        return self.actual if self.closed else max(self.estimated, self.actual)
 
     def settle(self, actual: float) -> None:
         assert self.spend.settle(actual)
@@ -103,12 +103,12 @@ def worst_use(
     *,
     at_end: bool = False,
     hand_overs: bool = True,
-    estimate: Callable[[random.Random, float], float] = lambda chance, told: told,
+    estimate: Callable[[random.Random, float], float] = lambda chance, estimated: estimated,
     steps: int = 250,
 ) -> float:
     """The fullest window of two holders of one limit, by actual costs, as a share of its capacity.
 
-    `estimate` says what a call that was told a cost costs in truth.
+    `estimate` says what a call that was estimated to cost something costs in truth.
     """
     chance = random.Random(seed)
     holders = [Holder(CAPACITY / 2, at_end=at_end), Holder(CAPACITY / 2, at_end=at_end)]
@@ -122,7 +122,7 @@ def worst_use(
             holder.start(cost, now)
         elif deed < 0.9 and holder.open:
             call = chance.choice(holder.open)
-            truth = estimate(chance, call.told)
+            truth = estimate(chance, call.estimated)
             for said in sorted(chance.uniform(0, truth) for _ in range(chance.randrange(3))):
                 call.settle(said)
             call.settle(truth)
@@ -139,8 +139,8 @@ def worst_use(
     return worst / CAPACITY
 
 
-def below(chance: random.Random, told: float) -> float:
-    return told * chance.choice([0.0, 0.1, 0.5, 1.0])
+def below(chance: random.Random, estimated: float) -> float:
+    return estimated * chance.choice([0.0, 0.1, 0.5, 1.0])
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -161,8 +161,8 @@ def test_z1_a_refund_makes_room_at_once() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bool) -> None:
-    """Where a call is alone: told when it starts, a part of it goes with each hand-over, and each
-    settlement changes the part that has stayed."""
+    """Where a call is alone: the estimate counts when it starts, a part of it goes with each
+    hand-over, and each settlement changes the part that has stayed."""
     chance = random.Random(seed)
     kind = EndWindowLedger if at_end else WindowLedger
     ledger = kind(1_000_000, PERIOD, burst=1.0)
@@ -177,11 +177,11 @@ def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bo
         deed = chance.random()
         running = [call for call, _, _ in plain.values() if not call.closed]
         if deed < 0.4:
-            told = float(chance.choice([0, 1, 10, 100]))
-            ledger.hold(told)
-            entry = ledger.charge(told, now)
+            estimated = float(chance.choice([0, 1, 10, 100]))
+            ledger.hold(estimated)
+            entry = ledger.charge(estimated, now)
             entry.started(now)
-            plain[entry] = Call(entry, told, now), told, 1.0
+            plain[entry] = Call(entry, estimated, now), estimated, 1.0
         elif deed < 0.85 and running:
             call = chance.choice(running)
             before = call.counts()
@@ -208,8 +208,8 @@ def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bo
         assert ledger.spent(now) == pytest.approx(counted, abs=slack)
 
 
-def above(chance: random.Random, told: float) -> float:
-    return told * chance.choice([0.5, 1.0, 1.0, 1.0, 3.0])
+def above(chance: random.Random, estimated: float) -> float:
+    return estimated * chance.choice([0.5, 1.0, 1.0, 1.0, 3.0])
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -224,10 +224,10 @@ def test_z2_nothing_starts_until_the_window_fits_again(seed: int, at_end: bool) 
             there = in_window(holder.all, now, at_end=at_end)
             started = holder.start(chance.uniform(1, 60), now)
             if started is not None:
-                assert there + started.told <= CAPACITY * (1 + 1e-6)
+                assert there + started.estimated <= CAPACITY * (1 + 1e-6)
         elif holder.open:
             call = chance.choice(holder.open)
-            call.settle(above(chance, call.told))
+            call.settle(above(chance, call.estimated))
             if chance.random() < 0.8:
                 holder.open.remove(call)
                 call.end(now)
@@ -245,10 +245,10 @@ def test_z2_a_window_is_over_by_no_more_than_the_excess_that_was_in_flight(seed:
             holder.start(chance.uniform(1, 60), now)
         elif holder.open:
             call = holder.open.pop(0)
-            call.settle(above(chance, call.told))
+            call.settle(above(chance, call.estimated))
             call.end(now)
         recent = [call for call in holder.all if call.started_at > now - PERIOD]
-        excess = math.fsum(max(0.0, call.actual - call.told) for call in recent)
+        excess = math.fsum(max(0.0, call.actual - call.estimated) for call in recent)
         assert math.fsum(call.actual for call in recent) <= CAPACITY + excess + 1e-6
 
 
@@ -272,7 +272,7 @@ def test_z3_a_settlement_counts_once_however_often_it_is_said() -> None:
     call.end(0.2)
     call.end(0.3)
     assert holder.ledger.spent(0.3) == 30
-    assert (holder.ledger.settlements.told, holder.ledger.settlements.actual) == (80, 30)
+    assert (holder.ledger.settlements.estimated, holder.ledger.settlements.actual) == (80, 30)
     assert holder.ledger.settled() == -50
 
 
@@ -324,7 +324,7 @@ def test_z3_what_stayed_is_known_after_any_number_of_hand_overs() -> None:
 
 
 @pytest.mark.parametrize("at_end", [False, True])
-def test_z4_what_is_unsettled_or_abandoned_counts_as_told(at_end: bool) -> None:
+def test_z4_what_is_unsettled_or_abandoned_counts_as_estimated(at_end: bool) -> None:
     holder = Holder(CAPACITY, at_end=at_end)
     unsettled, abandoned, streamed = (holder.begin(cost) for cost in (10, 20, 40))
     unsettled.end(0.1)
@@ -380,7 +380,7 @@ def test_a_refund_wakes_those_who_wait_and_nothing_else_does() -> None:
 
 
 def test_refunds_give_the_pace_back() -> None:
-    """Ten times as much is told as is used: all of the window is used all the same."""
+    """Ten times as much is estimated as is used: all of the window is used all the same."""
     ledger = WindowLedger(1_000, PERIOD)
     now, used = 0.0, 0.0
     while now < 20:
@@ -443,12 +443,12 @@ def refunded_in_full(ledger: WindowLedger, entry: BudgetEntry) -> float:
 
 def lowered_while_it_runs(entry: BudgetEntry) -> float:
     """What streams is taken for all that it will cost."""
-    return entry.told if entry.actual is None else entry.actual
+    return entry.estimated if entry.actual is None else entry.actual
 
 
 def without_debt(entry: BudgetEntry) -> float:
     """An excess is forgotten."""
-    return min(entry.told, lowered_while_it_runs(entry))
+    return min(entry.estimated, lowered_while_it_runs(entry))
 
 
 _correct = WindowLedger._correct
@@ -457,7 +457,7 @@ _correct = WindowLedger._correct
 def corrected_again(ledger: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
     """A settlement that is said again counts again."""
     _correct(ledger, entry, counts, now)
-    entry.entered = entry.told
+    entry.entered = entry.estimated
 
 
 def released_while_it_runs(ledger: EndWindowLedger) -> float:
