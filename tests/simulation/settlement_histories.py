@@ -1,19 +1,18 @@
-"""Directed histories of costs that are known after the call. Each returns the fullest window, by true
-costs: what was estimated is an upper bound, unless a history says otherwise."""
+"""Directed histories of costs that are known after the call. Each returns the fullest window, by
+true costs: what was estimated is an upper bound, unless a history says otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.spend import Spend
 from limiters._budgets.window import WindowLedger
+from limiters.leases._bounds import terms_of_limits
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Reply, altered
 from limiters.limits import Limits, Rate
-from limiters.testing import Backlog, Estimated, SimulatedCluster, SimulatedServer
-from tests.simulation.judge import judge
+from limiters.testing import SimulatedServer
 from tests.simulation.stage import ENDLESS, Player, Stage
 
 
@@ -163,9 +162,9 @@ def stamp_of_a_repeated_answer() -> float:
     call = _begin(x, x.share.permit, 50.0, 0.01)
     _say(x, server, 0.1)
     _permit(y, server, 50.0, 0.15)
-    other = _begin(y, y.share.permit, 50.0, 0.25)
+    other = _begin(y, y.share.permit, 50.0, 0.245)
     _tell(y, server, 0.3)
-    _end(y, other, 50.0, 0.32, began=0.25)
+    _end(y, other, 50.0, 0.32, began=0.245)
     _tell(x, server, 0.34)
     _end(x, call, 0.0, 0.4, began=0.01)
     _tell(x, server, 0.45)
@@ -177,20 +176,24 @@ def stamp_of_a_repeated_answer() -> float:
 
 
 def running_calls_stay() -> float:
-    """Costs count from the end of calls, which take nearly a period; another instance comes and
-    wants its half."""
-    limits = Limits(tokens=Rate(100.0, per=1.0, counts="end", max_operation_time=1.0))
-    cluster = SimulatedCluster(capacity=limits, factor=10, seed=1)
-
-    def work(seed: int) -> Estimated:
-        return Estimated(Backlog(10.0), Random(seed), parts=[1.0], lasting=(0.8, 0.9))
-
-    cluster.add("one", work(1))
-    for number, at in enumerate((2.0, 3.3, 4.6), 2):
-        cluster.at(at, lambda _, number=number: cluster.add(f"{number}", work(number)))
-    cluster.run(8.0)
-    spent = [(call.end, call.counts[0]) for call in cluster.calls]
-    return judge(spent, [(0.0, 100.0)], [(0.0, 1.0)], 0.0).worst
+    """Costs count from the end of calls. While one instance has begun all that it may, another one
+    comes and wants its half; then all calls end together."""
+    h = Stage()
+    limits = Limits(tokens=Rate(h.capacity, per=1.0, counts="end", max_operation_time=1.0))
+    h.terms = terms_of_limits(limits, 10.0, 2_000)
+    server = h.server(vouches=True)
+    x, y = h.player(0), h.player(0)
+    _take_all(x, server, 0)
+    calls = [(x, _begin(x, x.share.ledger, 10.0, 0.1)) for _ in range(9)]
+    x.keep(x.share.units // 2)
+    _tell(x, server, 0.2)
+    y.share.want(ENDLESS, 0.0, 0.2)
+    y.share.answered(server.sync(y.share.compose(0.2), 0.2), 0.2, 0.2)
+    room = y.share.settle(0.3) - y.share.ledger.spent(0.3)
+    calls += [(y, _begin(y, y.share.ledger, 10.0, 0.3)) for _ in range(int(room / 10.0))]
+    for player, call in calls:
+        _end(player, call, 10.0, 0.5, began=0.5)
+    return h.worst()
 
 
 HISTORIES: tuple[Callable[[], float], ...] = (
