@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TooManyAttemptsError,
     )
     from dispatcher.events import Event, Listener
+    from dispatcher.learned import Learned, LearnedKind
     from dispatcher.operation import Operation
     from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
     from dispatcher.settlement import settle
@@ -48,6 +49,8 @@ __all__ = [
     "HandlerError",
     "ImproperOrderError",
     "KeyComparisonError",
+    "Learned",
+    "LearnedKind",
     "LimiterError",
     "Listener",
     "NoOperationError",
@@ -92,6 +95,7 @@ __getattr__, __dir__ = lazily(
             "TooManyAttemptsError",
         ],
         "dispatcher.events": ["Event", "Listener"],
+        "dispatcher.learned": ["Learned", "LearnedKind"],
         "dispatcher.operation": ["Operation"],
         "dispatcher.outcomes": ["Outcome", "PartialFailure", "Reject", "Retry", "Throttled"],
         "dispatcher.settlement": ["settle"],

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.learned import KindOfCost, Learned
 from limiters._costs import AnyCost, checked_cost, plain_cost
 from limiters._support.validation import ArgumentError, flag, whole
 from limiters.errors import ImproperOrderError, SettlementError
@@ -53,7 +54,8 @@ class Operation:
     * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
       again once it has ended.
     * `cost`: what it takes of the limiter's capacity; zero needs none. A number, or a mapping such
-      as `{"tokens": 812}` for a limiter of several dimensions.
+      as `{"tokens": 812}` for a limiter of several dimensions; or `Learned(...)`, if it is learned
+      from those that were settled.
     * `payload`: yours; never looked at.
     * `batchable`: whether it may share a batch with others.
     * `key`: operations of one watcher and one key are raised in the order enqueued, one
@@ -76,11 +78,22 @@ class Operation:
     #
     # The Batcher goes by these, never by the properties, and tells operations apart by identity:
     # a class of the user's may define `==`, `__hash__` or `key` as it likes.
-    __slots__ = ("_attempts", "_batchable", "_cost", "_order", "_watcher", "_where", "payload")
+    __slots__ = (
+        "_attempts",
+        "_batchable",
+        "_cost",
+        "_kind",
+        "_order",
+        "_watcher",
+        "_where",
+        "payload",
+    )
 
     _attempts: int
     _batchable: bool
     _cost: AnyCost
+    _kind: KindOfCost
+    """Set only if its cost is learned."""
     _order: Order | None
     _watcher: Watcher | None
     _where: int | Claim | OperationBatch | None
@@ -88,7 +101,7 @@ class Operation:
     def __init__(
         self,
         watcher: Watcher | None,
-        cost: float | Mapping[str, float],
+        cost: float | Mapping[str, float] | Learned | KindOfCost,
         payload: Any,
         *,
         batchable: bool = False,
@@ -97,6 +110,9 @@ class Operation:
     ) -> None:
         # An int is a float to the type checker, which so takes the second test for dead.
         if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
+            if isinstance(cost, (Learned, KindOfCost)):
+                self._kind = cost.of(payload) if isinstance(cost, Learned) else cost
+                cost = self._kind.estimate
             cost = _checked(cost)
         self._watcher = watcher
         self.payload = payload
@@ -194,6 +210,13 @@ def batch_of(operation: Operation) -> OperationBatch:
 
 
 one_cost = attrgetter("_cost")
+
+
+def learn(operation: Operation, actual: AnyCost) -> None:
+    """`operation` has cost `actual`, if its cost is one that is learned."""
+    kind: KindOfCost | None = getattr(operation, "_kind", None)
+    if kind is not None:
+        kind.learn(actual)
 
 
 def cost_of(operations: Iterable[Operation]) -> AnyCost:

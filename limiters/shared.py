@@ -332,7 +332,12 @@ class SharedResource(Resource):
             )
         own = self._terms
         changed = self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp))
-        if not changed and len(own.bounds) == 1:
+        if not changed and isinstance(capacity, Mapping):  # it is gone: made once more, and changed
+            self._manager.set_terms(
+                capacity=self._shared_limits, factor=own.factor, lease_time=own.lease / 1000
+            )
+            self._manager.set_terms(capacity=capacity)
+        elif not changed:
             self._manager.set_terms(
                 capacity=capacity,
                 factor=own.factor,

@@ -1,4 +1,4 @@
-"""Every metric that there is: its name, its labels, what it means. Pure, and the only place.
+"""All metrics: names, labels and meaning. Pure, and the only place.
 
 Labels are bounded: by what a program has (limits, Batchers, topics), never by what it works on
 (keys, partitions, operations).
@@ -22,17 +22,17 @@ COSTS = (*SIZES, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One of them."""
+    """A metric, as Prometheus has it."""
 
     name: str
-    """As it is asked for; that of a counter ends in _total."""
+    """The name in queries; that of a counter ends in _total."""
     kind: Kind
     labels: tuple[str, ...]
     """A `dimension` is the last, and only values of limits that have several have it: at most one
     for each window and each number of calls in flight, of which a limit has 16 at most."""
     text: str
     together: Together = "sum"
-    """How several of the same labels are put together: in one process, or in several."""
+    """How values with the same labels are combined: in one process, or of several."""
     bounds: tuple[float, ...] = ()
 
 
@@ -123,7 +123,10 @@ PERMIT_TURN = _gauge(
     "permit_turn", "limit", "Its place among those who wait for a permit; 0 if it does not.", "max"
 )
 UNCERTAIN = _gauge(
-    "uncertain_seconds", "limit cause", "For how long nothing is granted, as was said last.", "max"
+    "uncertain_seconds",
+    "limit cause",
+    "For how long nothing is granted, by the last answer.",
+    "max",
 )
 LEASE_SKEW = _gauge(
     "lease_clock_skew_seconds",
@@ -192,10 +195,13 @@ READ_FAILURES = _counter("exporter_read_failures", "", "Reads that Redis did not
 UNREADABLE = _gauge(
     "unreadable", "what", "1 for each limit, topic and query whose data cannot be read.", "max"
 )
+OF_INSTANCES = " ".join(("limit", "member", "dimension"))
+"""Labels of each instance: `member`, since Prometheus itself has a label `instance`."""
+
 CLUSTER_CAPACITY = _gauge(
     "cluster_capacity",
     "limit kind dimension",
-    "Of a period: shared (in force), reserved (of all members), max (what shared rises to).",
+    "Of a period: shared (in force), reserved (of all instances), max (what shared rises to).",
 )
 CLUSTER_PERIOD = _gauge(
     "cluster_period_seconds", "limit dimension", "The period of the limit; calls have none."
@@ -207,7 +213,7 @@ CLUSTER_PARTITION = _gauge(
 CLUSTER_PARTITIONS = _gauge(
     "cluster_partitions",
     "limit state dimension",
-    "Partitions, with fractions: held, free, overdue (of members whose lease is over).",
+    "Partitions, with fractions: held, free, overdue (of instances whose lease is over).",
 )
 CLUSTER_SLOTS = _gauge(
     "cluster_inflight_slots",
@@ -215,12 +221,12 @@ CLUSTER_SLOTS = _gauge(
     "Calls in flight: busy (they run), idle (held, none runs), free, overdue (lease is over).",
 )
 CLUSTER_DEMAND = _gauge(
-    "cluster_demand", "limit dimension", "Cost that all members could spend in a period."
+    "cluster_demand", "limit dimension", "Cost that all instances could spend in a period."
 )
 CLUSTER_SPENT_NOW = _gauge(
     "cluster_spent_last_period_cost",
     "limit dimension",
-    "Shared cost that members spent in the period before their last request.",
+    "Shared cost that instances spent in the period before their last request.",
 )
 CLUSTER_MEMBERS = _gauge(
     "cluster_members", "limit state", "Instances with a recent request: active, overdue, evicted."
@@ -234,25 +240,21 @@ CLUSTER_SKEW = _gauge(
     "Time of Redis' clock that no instance confirmed.",
     "max",
 )
-CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Members that wait for a permit.")
+CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Instances that wait for a permit.")
 CLUSTER_WAITING_COST = _gauge(
     "cluster_permit_wait_cost", "limit dimension", "Cost of those permits."
 )
 CLUSTER_WAITING_LONGEST = _gauge(
     "cluster_permit_wait_seconds", "limit", "For how long the first of them has waited."
 )
-MEMBER_PARTITIONS = _gauge(
-    "member_partitions", "limit member dimension", "Partitions held, with a fraction."
-)
-MEMBER_DEMAND = _gauge(
-    "member_demand", "limit member dimension", "Cost it could spend in a period."
-)
+MEMBER_PARTITIONS = _gauge("member_partitions", OF_INSTANCES, "Partitions held, with a fraction.")
+MEMBER_DEMAND = _gauge("member_demand", OF_INSTANCES, "Cost it could spend in a period.")
 MEMBER_SPENT = _gauge(
     "member_spent_last_period_cost",
-    "limit member dimension",
+    OF_INSTANCES,
     "Shared cost spent in the period before its last request.",
 )
-MEMBER_SHARE = _gauge("member_fair_share", "limit member dimension", "Fair share, in partitions.")
+MEMBER_SHARE = _gauge("member_fair_share", OF_INSTANCES, "Fair share, in partitions.")
 MEMBER_WAIT = _gauge(
     "member_permit_wait_seconds",
     "limit member",
@@ -291,7 +293,7 @@ SPARK_CALLS = _counter("spark_calls", "query", "Calls of the handler, those that
 SPARK_HANDLING = _counter(
     "spark_handler_seconds", "query", "For how long calls of the handler took, all together."
 )
-SPARK_COST = _counter("spark_cost", "query", "Cost of batches begun, again too.")
+SPARK_COST = _counter("spark_cost", "query dimension", "Cost of batches begun, again too.")
 SPARK_WAITED = _counter(
     "spark_waited_seconds", "query", "For how long batches waited for capacity, all together."
 )

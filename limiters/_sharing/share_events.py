@@ -12,14 +12,17 @@ from typing import NamedTuple
 from limiters import events
 from limiters._costs import AnyCost, Costs
 from limiters._instance_share import News
+from limiters._limits_text import dimension_text
 from limiters._plain_numbers import plain
 from limiters._redis.faults import cause_of
 from limiters._redis.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 from limiters.events import Emitter
+from limiters.leases._bounds import limits_of_terms
 from limiters.leases._format import FLOAT_ERROR
 from limiters.leases._layout import names_of, parts_of
 from limiters.leases._messages import BoundTerms, Reply, Terms, partitions_of
+from limiters.limits import Limits
 
 _log = logging.getLogger("limiters.shared")
 
@@ -216,20 +219,29 @@ class Announcements:
 
     def refusal(self, terms: Terms) -> str:
         """Why this instance gets nothing of a limit with these terms, and what to do."""
-        unlike = differences(self._own, terms)
+        own, name = self._own, quote(self._limit)
+        unlike = differences(own, terms)
         if unlike:
+            text = str(limits_of_terms(own)) if own.layout else plain(own.capacity)
+            over = "" if own.layout == terms.layout else "--start-over "
             return (
                 f"no shared capacity: {unlike} of the limit {self._limit!r}; make all instances "
-                "with the same Limits, or delete the limit once no instance runs: "
-                f"dispatcher limit delete {quote(self._limit)}"
+                "with the same Limits, or change the limit for everybody: "
+                f"dispatcher limit set {name} {over}--shared-capacity {text}"
             )
         lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
+        if own.layout:
+            return (
+                f"no shared capacity: this instance was made with lease_time={lease}, but the "
+                f"limit {self._limit!r} has lease_time={plain(terms.lease / 1000)}; use that, or "
+                f"change the limit for everybody: dispatcher limit set {name} --lease-time {lease}"
+            )
         return (
             f"no shared capacity: this instance was made with lease_time={lease} and "
             f"period={period}, but the limit {self._limit!r} has "
             f"lease_time={plain(terms.lease / 1000)} and period={plain(terms.period / 1000)}; use "
             "those, or change the limit for everybody: "
-            f"dispatcher limit set {quote(self._limit)} --lease-time {lease} --period {period}"
+            f"dispatcher limit set {name} --lease-time {lease} --period {period}"
         )
 
     def _compare(self, terms: Terms) -> None:
@@ -244,7 +256,8 @@ class Announcements:
                 "other-terms",
                 f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
                 "all instances with the same numbers, or change the limit for everybody: "
-                f"dispatcher limit set {quote(self._limit)} {options([own for _, own in unlike])}",
+                f"dispatcher limit set {quote(self._limit)} "
+                f"{options(self._own, [own for _, own in unlike])}",
             )
 
     def _trouble_with(self, happening: str, message: str) -> None:
@@ -282,17 +295,25 @@ def told_of(terms: Terms) -> tuple[Told, ...]:
     return (*capacities, *periods, lease)
 
 
-def options(terms: Sequence[Told]) -> str:
-    """Options of `dispatcher limit set` that make the limit have these terms.
+def options(terms: Terms, some: Sequence[Told]) -> str:
+    """Options of `dispatcher limit set` that give a limit some of these terms: of dimensions, all
+    that there is of each.
 
-    >>> options([Told("", 9.0, "shared-capacity", "tokens"), Told("", 5.0, "lease-time")])
-    '--shared-capacity tokens=9 --lease-time 5'
+    >>> terms = Terms.scalar(9.0, 1.0, 1_000, 5_000)
+    >>> options(terms, [told_of(terms)[0], told_of(terms)[3]])
+    '--shared-capacity 9 --lease-time 5'
     """
-    by_option: dict[str, list[str]] = {}
-    for one in terms:
-        value = f"{one.dimension}={plain(one.value)}" if one.dimension else plain(one.value)
-        by_option.setdefault(one.option, []).append(value)
-    return " ".join(f"--{name} {quote(','.join(values))}" for name, values in by_option.items())
+    dimensions = {one.dimension.partition("/")[0] for one in some if one.dimension}
+    limits = limits_of_terms(terms)
+    by_option: dict[str, str] = {}
+    if isinstance(limits, Limits) and dimensions:
+        by_option["shared-capacity"] = ",".join(
+            f"{name}={dimension_text(one, usual=True)}"
+            for name, one in limits.items()
+            if name in dimensions
+        )
+    by_option |= {one.option: plain(one.value) for one in some if not one.dimension}
+    return " ".join(f"--{name} {quote(value)}" for name, value in by_option.items())
 
 
 def capacity_of(terms: Terms) -> float | dict[str, float]:

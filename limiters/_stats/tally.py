@@ -30,7 +30,7 @@ class Publication:
         except Exception:
             facts = {"happening": "totals-source-raised"}
             _log.exception(
-                "a source of totals raised, and is asked no more: %r", self._source, extra=facts
+                "a source of totals raised, and is not called again: %r", self._source, extra=facts
             )
             self._tally.end(self)
         return self._last

@@ -20,7 +20,7 @@ from limiters.leases._messages import (
     fault_of,
     partitions_of,
 )
-from limiters.leases._options import TermsChange
+from limiters.leases._operator import TermsChange
 from limiters.leases._totals import named
 
 

@@ -27,20 +27,14 @@ SOON = 0.0005
 
 
 class Call(NamedTuple):
-    """A call: from when until when it ran, whose it was, what it was estimated to cost of each
-    bound."""
+    """A call: from when until when it ran, whose it was, what it cost."""
 
     start: float
     end: float
     instance: str
-    costs: tuple[float, ...]
-    actual: tuple[float, ...] | None = None
-    """What it did cost; None if nobody said so before its process was lost."""
-
-    @property
-    def counts(self) -> tuple[float, ...]:
-        """What counts of it in the end."""
-        return self.costs if self.actual is None else self.actual
+    cost: AnyCost
+    """What it cost; what was estimated, if nobody said that before its process was lost."""
+    estimated: AnyCost = 0.0
 
 
 class SimulatedInstance:
@@ -66,6 +60,8 @@ class SimulatedInstance:
         self.refused = 0
         self.calls = 0
         self.failures = 0
+        self.took = 0.0
+        """The seconds of the last exchange."""
         self.hangs_until = -math.inf
         self.cut_until = -math.inf
         self.deaf_until = -math.inf
@@ -73,6 +69,17 @@ class SimulatedInstance:
         self._sent_at = 0.0
         self._waking = math.inf
         self._looking = math.inf
+
+    @property
+    def work(self) -> Work:
+        """What it has to do."""
+        return self._work
+
+    @work.setter
+    def work(self, work: Work) -> None:
+        self._work = work
+        self._lasting = work if isinstance(work, LastingWork) else None
+        self._settled = work if isinstance(work, SettledWork) else None
 
     def local(self, now: float) -> float:
         """What its own clock says."""
@@ -139,23 +146,28 @@ class SimulatedInstance:
         purse, piece = self.budget.purse, self.work.piece
         purse.hold(parts)
         spend = purse.charge(parts, self.local(now), self.share.tenure)
-        costs = self.share.by_bound(piece)
-        lasts = self.work.lasts if isinstance(self.work, LastingWork) else 0.0
-        actual = self.work.actual if isinstance(self.work, SettledWork) else ()
+        lasts = self._lasting.lasts if self._lasting is not None else 0.0
+        actual = self._settled.actual if self._settled is not None else ()
         self.work.went(piece, now)
 
         def begin(then: float) -> None:
             if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
-                self.cluster.calls.append(Call(then, then + lasts, self.name, costs))
+                self.cluster.calls.append(Call(then, then + lasts, self.name, piece, piece))
                 number = len(self.cluster.calls) - 1
+                if lasts > self.cluster.max_operation_time:
+                    self._later(then + self.cluster.max_operation_time, abandon)
                 for at, cost in enumerate(actual[:-1], 1):
                     known = then + lasts * at / len(actual)
-                    self._later(known, partial(self._settle, spend, cost))
+                    self._later(known, partial(_settle, spend, cost))
                 if lasts:
                     self._later(then + lasts, partial(end, number))
                 else:
                     self._end(spend, actual, number, then)
+
+        def abandon(then: float) -> None:
+            spend.abandoned(self.local(then))
+            self._tick(then)
 
         def end(number: int, then: float) -> None:
             self._end(spend, actual, number, then)
@@ -164,17 +176,8 @@ class SimulatedInstance:
         self._later(now + self.cluster.random.uniform(0, self.cluster.latest_start), begin)
 
     def _end(self, spend: Spend, actual: Sequence[AnyCost], number: int, now: float) -> None:
-        if actual:
-            calls, cost = self.cluster.calls, self.share.by_bound(actual[-1])
-            calls[number] = calls[number]._replace(actual=cost)
-            self._settle(spend, actual[-1], now)
-        self._ended(spend, now)
-
-    def _settle(self, spend: Spend, actual: AnyCost, now: float) -> None:
-        """The call costs so much, as far as it is known."""
-        spend.settle(actual)
-
-    def _ended(self, spend: Spend, now: float) -> None:
+        if actual and spend.settle(actual[-1]):
+            self.cluster.calls[number] = self.cluster.calls[number]._replace(cost=actual[-1])
         spend.ended(self.local(now))
 
     # Asking.
@@ -245,6 +248,7 @@ class SimulatedInstance:
         if attempt != self._attempt:
             return
         self._attempt += 1
+        self.took = self.local(now) - self._sent_at
         news = self.share.answered(reply, self._sent_at, self.local(now))
         assert not news.disowned, reply
         self.refused += news.refused is not None
@@ -268,3 +272,8 @@ class SimulatedInstance:
 def _finite(waiting: AnyCost) -> AnyCost:
     """What a backlog without an end asks for."""
     return waiting if isinstance(waiting, Costs) else min(waiting, ENDLESS)
+
+
+def _settle(spend: Spend, actual: AnyCost, now: float) -> None:
+    """A call that still runs costs so much, as far as it is known."""
+    spend.settle(actual)

@@ -1,7 +1,7 @@
 """What the callback of a batch says it costs in truth, and what follows for what was charged.
 
-While the callback runs, the limiter learns of it only if it costs more than was charged; all else it
-learns in the end. So settling operations one by one costs no more than noting it.
+While the callback runs, the limiter learns of it only if it costs more than was charged; all else
+it learns in the end. So settling operations one by one costs no more than noting it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from dispatcher.operation import Operation
+from dispatcher.operation import Operation, learn
 from dispatcher.outcomes import PartialFailure, Throttled
 from limiters._costs import NUMBERS, AnyCost, Costs, greater
 from limiters.errors import SettlementError
@@ -89,6 +89,19 @@ class BatchSettlement:
             self.closed = True
             if self._whole is not None or self._actual:
                 self._say(self.actual)
+        if error is None and self._batch.may_begin():  # it was not abandoned
+            self._teach()
+
+    def _teach(self) -> None:
+        """Those whose cost is learned learn from this batch."""
+        if self._whole is None:
+            for one, actual in list(self._actual.values()):
+                learn(one, actual)
+            return
+        estimated = self._batch.cost
+        paid = _not_negative(self._whole - self._batch.lane.batch_cost)
+        for one in self._batch.operations:
+            learn(one, _share(paid, one._cost, estimated))
 
     def _follow(self, error: BaseException | None) -> None:
         """What was refused without being charged costs nothing."""
@@ -121,6 +134,19 @@ def is_refused_uncharged(error: BaseException) -> bool:
     """Whether it says that a datastore refused a call without charging it to its limit."""
     cause = error.cause if isinstance(error, PartialFailure) else error
     return isinstance(cause, Throttled) and not cause.charged
+
+
+def _share(paid: AnyCost, part: AnyCost, whole: AnyCost) -> AnyCost:
+    """Of what was paid, as much as a part has of a whole, in each dimension."""
+    if isinstance(paid, NUMBERS):
+        return paid * part / whole if whole else paid
+    return Costs(
+        {
+            name: one * part.get(name, 0) / whole[name]
+            for name, one in paid.items()
+            if isinstance(whole, Costs) and isinstance(part, Costs) and whole.get(name, 0)
+        }
+    )
 
 
 def _not_negative(cost: AnyCost) -> AnyCost:

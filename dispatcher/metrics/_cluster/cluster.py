@@ -47,7 +47,7 @@ class ClusterCollector(Collector):
 
     While Redis is away `dispatcher_redis_up` is 0, and the log says so once. Thread-safe.
 
-    * `members`: whether to show each instance by its host and process, beside the sums.
+    * `members`: whether to show each instance by its host and process, in addition to the sums.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ClusterCollector(Collector):
         self._outage = Outage(_log, self.where, f"what is shown of {prefix}")
         self._up: bool | None = None
         self.trouble = ""
-        """Why Redis could not be read when it was last; "" if it could."""
+        """Why the last read of Redis failed; "" if it did not."""
         self._asked = 0.0
         self._failures = 0
         self._unreadable: set[str] = set()
@@ -83,15 +83,15 @@ class ClusterCollector(Collector):
         return self._connection.where
 
     def describe(self) -> list[Metric]:
-        """Nothing: nobody reads Redis to learn names."""
+        """Return nothing: a registry would read Redis only to learn names."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """For the registry."""
+        """Read all values, for the registry that is scraped."""
         return families(self.read())
 
     def read(self, *, budget: float | None = None) -> Readings:
-        """Everything, now. `budget`: how long it may look for names, if not as long as usual."""
+        """Read everything. `budget`: the seconds for a search for names, if not the usual ones."""
         with self._lock:
             began = self._asked = time.monotonic()
             readings = Readings()
@@ -110,12 +110,12 @@ class ClusterCollector(Collector):
             return readings
 
     def close(self) -> None:
-        """Lets go of its connections."""
+        """Close the connections to Redis."""
         self._connection.close()
 
     @property
     def up(self) -> bool:
-        """Whether Redis answered when it was read last."""
+        """Whether Redis answered the last read."""
         return bool(self._up)
 
     # Redis.
@@ -146,7 +146,7 @@ class ClusterCollector(Collector):
                 yield from self._read_one(client, f"query {query}", self._read_query, query)
 
     def _let_go_of_others(self, limits: Sequence[str], topics: Sequence[str]) -> None:
-        """What is no more: where names come and go, nothing is to be kept of each."""
+        """Forget names that no longer exist: where they come and go, nothing may stay of each."""
         for name in self._managers.keys() - set(limits):
             self._managers.pop(name).close()
             self._unreadable.discard(f"limit {name}")
@@ -181,7 +181,9 @@ class ClusterCollector(Collector):
             return ()
         try:
             return list(read_topic(self._timeline(client, topic)))
-        except BucketCountError:  # it was made anew: the next scrape reads it as it is now
+        except (
+            BucketCountError
+        ):  # it was deleted and created again: the next scrape reads it as it is now
             self._timelines.pop(topic).close()
             raise
 

@@ -1,4 +1,4 @@
-"""What Redis knows of a limit, as values of metrics. Pure.
+"""Values of metrics of a limit, from what Redis stores. Pure.
 
 Values that each window and each number of calls in flight has of its own have the label `dimension`
 where a limit has several of these.

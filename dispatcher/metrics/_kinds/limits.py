@@ -1,4 +1,4 @@
-"""What a limiter shows."""
+"""Metrics of a limiter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from limiters.shared import SharedResource
 
 
 def label_of(limiter: RateLimiter | None, options: Options) -> str:
-    """The label `limit` of a limiter and of the Batcher that goes by it; empty without one."""
+    """Return the label `limit` of a limiter and of the Batcher that uses it; empty without one."""
     if limiter is None:
         return ""
     own = limiter.standing().name if isinstance(limiter, SharedResource) else ""
@@ -33,11 +33,9 @@ class LimiterPart:
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._limiter()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         limiter, limit = self._limiter(), self.limit
         if limiter is not None:
             self._standing = limiter.standing()
@@ -83,7 +81,7 @@ class LimiterPart:
 
 
 class ForeignLimiterPart:
-    """Reads a limiter of the user's own, of which it knows what the protocol has."""
+    """Reads a limiter of a class of the user's own: its capacity, which the protocol has."""
 
     def __init__(self, limiter: RateLimiter, options: Options) -> None:
         self._limiter = weakref.ref(limiter)
@@ -91,11 +89,9 @@ class ForeignLimiterPart:
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._limiter()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         limiter = self._limiter()
         if limiter is not None:
             for kind, cost in (("shared", limiter.capacity), ("max", limiter.max_capacity)):
@@ -108,5 +104,5 @@ class ForeignLimiterPart:
 def parts_of_limiter(
     limiter: ProvisionedResource | SharedResource, options: Options
 ) -> Iterable[Part]:
-    """A limiter's own."""
+    """Return the part of a limiter."""
     return [LimiterPart(limiter, options)]

@@ -89,7 +89,8 @@ def test_an_instance_with_other_capacities_names_them_and_the_command(
     assert "capacity of requests " in line
     assert "capacity of calls " in line
     commands = [
-        f"limit set api --shared-capacity requests={one},calls={two}"
+        f"limit set api --shared-capacity requests={one}/6s+20/1s,"
+        f"calls={two}slots:max_operation_time=60s"
         for one, two in ((30, 8), (60, 4))
     ]
     assert line.endswith(tuple(commands))

@@ -1,10 +1,11 @@
-"""What metrics say of a limit of several dimensions: each window and each number of calls in flight
-by itself, and of a limit of one dimension what they always said."""
+"""Metrics of a limit of several dimensions: of each window and each number of calls in flight.
+Those of a limit of one dimension are as they always were."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,8 +23,10 @@ from limiters import (
     Rate,
     SharedResource,
 )
-from limiters.leases import LimitView
+from limiters.leases import BoundView, HoldingView, LimitView
+from limiters.leases._bounds import terms_of_limits
 from limiters.limits import MAX_BOUNDS
+from tests.views import instance, limit
 from tests.waiting import until
 
 LIMITS = Limits(
@@ -42,13 +45,13 @@ def values_of(readings: Iterator[Reading]) -> Values:
 
 
 def shown(limiter: SharedResource | ProvisionedResource) -> Values:
-    """What a process shows of its limiter."""
+    """Return the metrics of a limiter in its process."""
     [part] = parts_of(limiter, Options(name="api"))
     return values_of(iter(part.read()))
 
 
 def exported(limiter: SharedResource, *, members: bool = True) -> Values:
-    """What the exporter shows of a limit."""
+    """Return the metrics of a limit from the exporter."""
     return values_of(read_limit("api", looked(limiter), members=members))
 
 
@@ -62,7 +65,7 @@ def looked(limiter: SharedResource) -> LimitView:
 
 @contextmanager
 def shared(limits: Limits | float, **options: Any) -> Iterator[SharedResource]:
-    """One that holds something, and wants more."""
+    """Return a limiter, and end it."""
     with (
         closing(MemoryLeaseManager("api", lease_time=60)) as manager,
         SharedResource(
@@ -265,3 +268,33 @@ def test_the_number_of_series_is_bounded_by_that_of_bounds() -> None:
         assert len(exported(limiter)) <= MAX_BOUNDS * len(exported(scalar))
         names_ = {labels[-1] for one, labels in exported(limiter) if "dimension" in one.labels}
         assert names_ == {bound.dimension for bound in many.bounds}
+
+
+def test_n2_slots_of_a_lost_instance_are_overdue_and_a_peak_is_at_most_what_is_held() -> None:
+    terms = terms_of_limits(Limits(tokens=Rate(1_000), calls=InFlight(10)), 10.0, 5_000)
+
+    def holding(tokens: float, calls: float, peak: float) -> tuple[HoldingView, ...]:
+        return (
+            HoldingView(dimension="tokens", held=tokens),
+            HoldingView(dimension="calls", held=calls, spent=peak),
+        )
+
+    view = limit(
+        instance("1", bounds=holding(0.5, 0.3, 4)),  # it had one more until a moment ago
+        instance("2", bounds=holding(0.0, 0.2, 1)),
+        instance("3", bounds=holding(0.0, 0.4, 4), lease_ms=-5),
+        terms=terms,
+        bounds=(
+            BoundView(terms.bounds[0], 1_000, free=0.5, dimension="tokens"),
+            BoundView(terms.bounds[1], 10, free=0.1, dimension="calls"),
+        ),
+    )
+    values = values_of(read_limit("api", view, members=True))
+    slots = of_states(values, names.CLUSTER_SLOTS)
+    assert slots == pytest.approx({"busy": 4, "idle": 1, "overdue": 4, "free": 1})
+    assert values[names.CLUSTER_MEMBERS, ("api", "overdue")] == 1
+    fewer = replace(view.bounds[1], capacity=8.0, free=-0.1)  # more are held than there are now
+    values = values_of(
+        read_limit("api", replace(view, bounds=(view.bounds[0], fewer)), members=True)
+    )
+    assert of_states(values, names.CLUSTER_SLOTS)["free"] == 0
