@@ -1,8 +1,8 @@
 """True costs that became known after what they belong to was reported: debts and refunds. Pure.
 
-A debt is spending that is in no ledger. The pool owes it: it is added to the pool's ledger, whatever
-else is known of its sender. A refund is taken from the entry of a permit in the pool's ledger, for
-the fraction that has stayed in the pool; if anything about that entry is uncertain, it is dropped.
+A debt is spending that is in no ledger: it is added to the pool's, whatever else is known of its
+sender. A refund is taken from the entry of a permit in the pool's ledger, for the fraction that has
+stayed in the pool; if anything about that entry is uncertain, it is dropped.
 """
 
 from __future__ import annotations
