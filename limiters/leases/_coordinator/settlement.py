@@ -30,7 +30,9 @@ def settle(limit: Limit, record: Record, request: Request, uncertain: bool) -> N
         since = limit.now - bound.terms.counts
         bound.ledger.merge(believed(owed, bound.most_in_force(limit.now), since))
     if any(refunded) and limit.is_short:  # what it did not cost does not delay its next turn
-        record.turn -= permits.time_for(limit, record, refunded)
+        main = permits.dominant(limit, record, [1.0] * len(refunded))
+        costs = [cost if at == main else 0.0 for at, cost in enumerate(refunded)]
+        record.turn -= permits.time_for(limit, record, costs)
 
 
 def _refund(limit: Limit, bound: BoundState, one: Holding, said: BoundRequest) -> float:

@@ -3,25 +3,26 @@
 
 local records = state.records
 
--- What is read of all records: a crowd (see limit_shares.lua), what each batch costs of each bound,
--- and what each holds; and of those who ask for a permit, the positions of their names and of the
--- above, and the rest. Behind the first `length` of them comes the record of the calling instance, as
+-- What is read of all records: a crowd (see limit_shares.lua), what batches cost of each bound, what
+-- the next one costs of those that gather for it, and what each holds; and of those who ask for a
+-- permit, the positions of their names and of the above, and the rest. Behind the first `length` of them comes the record of the calling instance, as
 -- it is now. nil if a record cannot be read.
 local function read_all(all, length)
   local crowd = { needs = {}, weights = {}, wholes = state.wholes() }
   local seen_all = {
-    crowd = crowd, batches = {}, units = {}, arrivals = {}, silents = {}, held = {}, needed = {},
+    crowd = crowd, pieces = {}, gathers = {}, units = {}, arrivals = {}, silents = {}, held = {}, needed = {},
     asking = { names = {}, places = {}, asks = {}, turns = {}, sinces = {} },
   }
   local weights, arrivals, silents = crowd.weights, seen_all.arrivals, seen_all.silents
   local asking, asked, count = seen_all.asking, 0, 0
   local removed, own, RECORD_BYTE = records.removed, records.own, state.RECORD_BYTE
   for b = 1, #limit.bounds do
-    crowd.needs[b], seen_all.batches[b], seen_all.units[b] = {}, {}, {}
+    crowd.needs[b], seen_all.pieces[b], seen_all.units[b] = {}, {}, {}
+    seen_all.gathers[b] = {}
     seen_all.held[b], seen_all.needed[b], asking.asks[b] = 0, 0, {}
   end
   local first_needs, first_units = crowd.needs[1], seen_all.units[1]
-  local first_batches = seen_all.batches[1]
+  local first_pieces = seen_all.pieces[1]
   local first_held, first_needed = 0, 0
   for i = 1, #all, 2 do
     local name, text = all[i], all[i + 1]
@@ -35,10 +36,13 @@ local function read_all(all, length)
       count = count + 1
       first_held, first_needed = first_held + units, first_needed + need
       first_needs[count], first_units[count] = need, units
-      first_batches[count] = gathers ~= 0 and ask or piece
+      first_pieces[count] = piece
       weights[count], arrivals[count] = weight, arrival
       silents[count] = seen + 2 * interval + SILENT_MS
       local asks = ask ~= 0
+      if gathers ~= 0 then
+        seen_all.gathers[1][count] = ask
+      end
       if asks then
         asking.asks[1][asked + 1] = ask
       end
@@ -49,9 +53,12 @@ local function read_all(all, length)
         end
         seen_all.held[b], seen_all.needed[b] = seen_all.held[b] + units, seen_all.needed[b] + need
         crowd.needs[b][count], seen_all.units[b][count] = need, units
-        seen_all.batches[b][count] = gathers ~= 0 and ask or piece
+        seen_all.pieces[b][count] = piece
         asking.asks[b][asked + 1] = ask
         asks = asks or ask ~= 0
+        if gathers ~= 0 then
+          seen_all.gathers[b][count] = ask
+        end
       end
       if asks then
         asked = asked + 1
@@ -87,7 +94,7 @@ local function fair_part(seen, i, b)
   return shares.part(seen.crowd.needs[b][i], b, fair.scales[i], fair.scarcest[i], fair.most[i])
 end
 
--- Of a bound that is not short while another is, instances use less than there is: they may hold half
+-- Of a bound that is not short while another is, instances use less than there is: they may hold most
 -- of the rest, too, so that they need not wait where batches differ.
 local function ease(seen)
   local some_short = permits.is_short()
@@ -99,7 +106,7 @@ local function ease(seen)
         used = used + floor(fair_part(seen, i, b))
       end
       if used ~= 0 then
-        bound.ease = 1 + max(0, bound.whole - used) / 2 / used
+        bound.ease = 1 + max(0, bound.whole - used) * EASED / used
       end
     end
   end
@@ -108,18 +115,18 @@ end
 -- Of each instance, whether its fair share is less than it needs, and whether it lives on permits;
 -- and whether any does.
 local function judge(seen)
-  local worths, eases, limited, lives, some = {}, {}, {}, {}, false
-  local batches, scarcest = seen.batches, seen.fair.scarcest
+  local worths, eases, few, limited, lives, some = {}, {}, {}, {}, {}, false
+  local pieces, gathers, scarcest = seen.pieces, seen.gathers, seen.fair.scarcest
   for b, bound in ipairs(limit.bounds) do
-    worths[b], eases[b] = state.worth(bound), bound.ease
+    worths[b], eases[b], few[b] = state.worth(bound), bound.ease, permits.few_batches(bound)
   end
   for i = 1, #seen.crowd.weights do
     local is_limited, on_permits = scarcest[i] ~= 0, false
     for b = 1, #worths do
-      local batch = batches[b][i]
-      if batch > 0 and not on_permits then
-        on_permits =
-          permits.is_too_small(fair_part(seen, i, b), is_limited, batch, eases[b], worths[b])
+      local piece, gathered = pieces[b][i], gathers[b][i] or 0
+      if (piece > 0 or gathered > 0) and not on_permits then
+        on_permits = permits.is_too_small(
+          fair_part(seen, i, b), is_limited, few[b], piece, gathered, eases[b], worths[b])
       end
     end
     limited[i], lives[i] = is_limited, on_permits
@@ -281,26 +288,15 @@ function division.divide(record)
   return agree
 end
 
--- A share of few batches, rounded down to whole ones in each bound; and no more of any bound than the
--- flow of batches can use that this leaves.
+-- A share of few batches, rounded down to whole ones in each bound that is short.
 local function whole_batches(record, units)
-  local numbers, wholes, few, flow = {}, {}, false, math.huge
   for b, one in ipairs(record.bounds) do
     if one.piece > 0 and limit.fair_weights[b] ~= 0 then
-      local number = units[b] * state.worth(limit.bounds[b]) / one.piece
-      local is_few = number < WHOLE_BATCHES
-      numbers[b], wholes[b] = number, is_few and floor(number + 1e-9) or number
-      few, flow = few or is_few, min(flow, wholes[b] / limit.bounds[b].period)
-    end
-  end
-  if not few then
-    return
-  end
-  for b, one in ipairs(record.bounds) do
-    if numbers[b] then
-      local used = flow * limit.bounds[b].period
-      local batches = min(wholes[b], numbers[b] >= WHOLE_BATCHES and used or ceil(used - 1e-9))
-      units[b] = min(UNITS, ceil(batches * one.piece / state.worth(limit.bounds[b])))
+      local worth = state.worth(limit.bounds[b])
+      local number = units[b] * worth / one.piece
+      if number < WHOLE_BATCHES then
+        units[b] = min(UNITS, ceil(floor(number + 1e-9) * one.piece / worth))
+      end
     end
   end
 end

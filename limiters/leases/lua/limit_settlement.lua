@@ -63,6 +63,14 @@ function settlement.settle(record, request, uncertain)
     end
   end
   if any and permits.is_short() then -- what it did not cost does not delay its next turn
+    local ones = {}
+    for b = 1, #refunded do
+      ones[b] = 1
+    end
+    local main = permits.dominant(record, ones)
+    for b = 1, #refunded do
+      refunded[b] = b == main and refunded[b] or 0
+    end
     record.turn = record.turn - permits.time_for(record, refunded)
   end
 end
