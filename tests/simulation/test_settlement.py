@@ -4,10 +4,16 @@ Z1 to Z5), judged by true costs."""
 from __future__ import annotations
 
 import inspect
+import math
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
+from random import Random
+from typing import cast
 
 import pytest
 
+from limiters.testing import Backlog, Dear, Estimated, SimulatedCluster
 from tests.simulation import settlement_histories as histories
 from tests.simulation import settlement_mutants as mutants
 from tests.simulation.models import settlement as model
@@ -15,6 +21,9 @@ from tests.simulation.mutants import Mutant
 from tests.simulation.storms import STORMS
 
 EXACT = 1 + 1e-6
+
+KNOWN_AFTER = 0.6
+"""Seconds after its end in which a debt of a permit is told: a sync interval, and the way."""
 
 FOUND: list[tuple[str, Mutant, Callable[[], float]]] = [
     (
@@ -74,6 +83,96 @@ def test_z1_the_same_for_changes_alone_and_for_several_bounds(storm: str) -> Non
     for seed in range(3):
         found = STORMS[storm](seed)
         assert not found.over, f"seed {seed}: {found}"
+
+
+# Figures: estimates of 4,500, calls of 0.5 s in windows of 6 s.
+
+ESTIMATE, ACTUAL, PERIOD, LASTS = 4_500.0, 1_000.0, 6.0, 0.5
+REACHABLE = ACTUAL * PERIOD / (ESTIMATE * LASTS + ACTUAL * (PERIOD - LASTS))
+
+
+def cluster_of(instances: int, estimates: float, parts: list[float]) -> SimulatedCluster:
+    """So many instances with a backlog share a limit that is worth so many estimates."""
+    cluster = SimulatedCluster(
+        capacity=ESTIMATE * estimates, factor=ESTIMATE * estimates / 20, seed=1, period=PERIOD
+    )
+    for number in range(instances):
+        lasting = (LASTS, LASTS)
+        work = Estimated(Backlog(ESTIMATE), Random(number), parts=parts, lasting=lasting)
+        cluster.add(f"i{number}", work)
+    return cluster
+
+
+def windows_of(cluster: SimulatedCluster) -> list[tuple[float, float]]:
+    """(when it ends, how full it is) of each window, by actual costs."""
+    calls = sorted((one.start, cast(float, one.cost)) for one in cluster.calls)
+    times, sums = [at for at, _ in calls], [0.0, *accumulate(cost for _, cost in calls)]
+    capacity = cluster.limit.bounds[0].capacity
+    return [
+        (at, (sums[index + 1] - sums[bisect_right(times, at - PERIOD)]) / capacity)
+        for index, at in enumerate(times)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("instances", "estimates", "part"),
+    [
+        (1, 20, 0.95),
+        pytest.param(1, 6, 0.93, marks=pytest.mark.thorough),
+        pytest.param(2, 20, 0.94, marks=pytest.mark.thorough),
+        pytest.param(4, 100, 0.95, marks=pytest.mark.thorough),
+        (4, 6, 0.92),
+        pytest.param(8, 6, 0.91, marks=pytest.mark.thorough),
+    ],
+    ids=["one", "one, a few", "two", "shares", "permits", "permits of eight"],
+)
+def test_z_what_was_not_spent_is_used(instances: int, estimates: float, part: float) -> None:
+    """Nearly as much of the limit as estimates and calls of that length let anybody use: 0.774;
+    without settlement it would be 0.22."""
+    cluster = cluster_of(instances, estimates, [ACTUAL / ESTIMATE])
+    end = 40.0
+    cluster.run(end)
+    since, until = 2 * PERIOD, end - LASTS
+    spent = math.fsum(cast(float, one.cost) for one in cluster.calls if since < one.start <= until)
+    used = spent / (ESTIMATE * estimates * (until - since) / PERIOD)
+    assert max(full for _, full in windows_of(cluster)) <= EXACT
+    assert used >= part * REACHABLE, used / REACHABLE
+
+
+@pytest.mark.parametrize(
+    ("instances", "estimates"), [(4, 6), pytest.param(4, 40, marks=pytest.mark.thorough)]
+)
+def test_z2_estimates_that_are_too_low_are_over_by_what_was_in_flight(
+    instances: int, estimates: float
+) -> None:
+    """One in twenty, by up to three times; and never for longer than a period."""
+    parts = [*[ACTUAL / ESTIMATE] * 76, 1.5, 2.0, 2.5, 3.0]
+    cluster = cluster_of(instances, estimates, parts)
+    cluster.run(40.0)
+    over_since = None
+    for at, full in windows_of(cluster):
+        late = sum(
+            max(0.0, cast(float, one.cost) - ESTIMATE)
+            for one in cluster.calls
+            if one.start <= at <= one.end + KNOWN_AFTER
+        )
+        assert full <= EXACT + late / (ESTIMATE * estimates)
+        over_since = (at if over_since is None else over_since) if full > EXACT else None
+        assert over_since is None or at - over_since < PERIOD
+
+
+def test_z5_a_settlement_makes_no_request() -> None:
+    """An instance whose work is done, and that has given back what it held, says nothing more."""
+    cluster = SimulatedCluster(capacity=100.0, factor=10.0, seed=1)
+    work = Estimated(Dear(10.0, every=1e9), Random(1), parts=[0.1], lasting=(5.0, 5.0))
+    one = cluster.add("one", work)
+    cluster.run(4.9)
+    said = one.calls
+    assert said
+    assert not one.share.units
+    cluster.run(20.0)
+    assert cluster.calls[0].cost == 1.0
+    assert one.calls == said
 
 
 # The model, with which the design was tried.
