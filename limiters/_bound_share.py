@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 
 from limiters._budgets.ledger import window_of
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.permit_corrections import Corrections, PermitCorrections, in_slices
 from limiters._budgets.recent import Recent
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.window import WindowLedger
-from limiters._permit_corrections import Corrections, PermitCorrections, in_slices
 from limiters._support.float_error import covers
 from limiters.leases._messages import BoundReply, BoundTerms, Entries, Terms
 from limiters.limits import Bound, BoundKind

@@ -21,11 +21,11 @@ from typing import Any
 
 from limiters._bound_share import BoundShare, RateShare, shares_of
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.permit_corrections import WORTH_ASKING
 from limiters._budgets.spend import Tenure, nothing
 from limiters._budgets.window import WindowLedger
 from limiters._costs import AnyCost, Costs
 from limiters._needs import Wanted, needs_of
-from limiters._permit_corrections import WORTH_ASKING
 from limiters._support.float_error import covers
 from limiters.leases._bounds import bounds_of
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange

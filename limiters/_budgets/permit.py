@@ -14,7 +14,7 @@ UNKNOWN = -1
 """The age, in a report, of what has no time stamp yet."""
 
 
-class Use(NamedTuple):
+class PermitUse(NamedTuple):
     """A batch that a permit paid for, as it was reported."""
 
     entry: BudgetEntry
@@ -48,7 +48,7 @@ class PermitBudget:
         self._held = 0.0
         self._tenure = Tenure(-math.inf)
         self._spends: list[BudgetEntry] = []
-        self.uses: list[Use] = []
+        self.uses: list[PermitUse] = []
         """What the last report is of."""
         self._recent: list[tuple[float, float]] = []
         self._longest = 0.0
@@ -124,7 +124,7 @@ class PermitBudget:
             age = UNKNOWN if began is None else max(0, math.floor((now - began) * 1000))
             excess = 0.0 if began is None else max(0.0, counts - one.cost)
             is_final = closed and began is not None
-            self.uses.append(Use(one, age, min(one.cost, counts), excess, is_final))
+            self.uses.append(PermitUse(one, age, min(one.cost, counts), excess, is_final))
             self._recent.append((now if began is None else began, one.cost))
             self.total += one.cost
         return number, tuple((one.age, one.charged) for one in self.uses)

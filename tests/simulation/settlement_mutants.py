@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from limiters import _bound_share
+from limiters._budgets.permit_corrections import PermitCorrections
 from limiters._budgets.spend import BudgetEntry
 from limiters._budgets.window import WindowLedger
 from limiters._instance_share import InstanceShare
-from limiters._permit_corrections import PermitCorrections
 from limiters.leases._coordinator import Coordinator, settlement
 from limiters.leases._coordinator.state import Limit, Record
 from limiters.leases._messages import Reply, Request, altered

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limiters._budgets.permit_corrections import in_slices
 from limiters._budgets.window import UNEVEN
 from limiters._instance_share import MIN_REQUEST_INTERVAL, InstanceShare
-from limiters._permit_corrections import in_slices
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import DRIFT, NEVER, UNITS

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.permit_corrections import Corrections, PermitCorrections
 from limiters._budgets.spend import Spend
-from limiters._permit_corrections import Corrections, PermitCorrections
 from limiters.leases._messages import BoundReply, BoundTerms
 
 TERMS = BoundTerms.rate(100.0, 1_000)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from limiters._budgets.permit import UNKNOWN, Use
+from limiters._budgets.permit import UNKNOWN, PermitUse
 from limiters.leases._format import MAX_ENTRIES, MAX_PERMIT_MS
 from limiters.leases._ledger import slice_end
 from limiters.leases._messages import BoundReply, BoundTerms, Entries
@@ -53,7 +53,7 @@ class ReportedUse:
 
     __slots__ = ("charge", "counted", "use")
 
-    def __init__(self, use: Use, charge: Charge | None) -> None:
+    def __init__(self, use: PermitUse, charge: Charge | None) -> None:
         self.use = use
         self.charge = charge
         """None: it cannot be refunded."""
@@ -85,7 +85,7 @@ class PermitCorrections:
         """(when, cost) that is in no ledger."""
         self._owed += debts
 
-    def compose(self, uses: Sequence[Use], now: float, terms: BoundTerms) -> Corrections:
+    def compose(self, uses: Sequence[PermitUse], now: float, terms: BoundTerms) -> Corrections:
         """What a request has to say that reports these uses."""
         self._owed += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
         self._sent = [ReportedUse(use, self._open) for use in uses if not use.is_final]
