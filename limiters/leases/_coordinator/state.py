@@ -69,6 +69,10 @@ class Holding:
     """How much its last grant was; 0 if nothing came along."""
     given: Ledger = field(default_factory=Ledger)
     """What came along with its last grant. A store may lose it."""
+    refundable: float = 0.0
+    """How much of its permits of this epoch may be refunded."""
+    refundable_before: float = 0.0
+    """The same of the epoch before."""
 
     @property
     def given_is_lost(self) -> bool:
