@@ -136,7 +136,7 @@ def standing(instance: InstanceView) -> str:
     """
     if instance.evicted:
         return "evicted"
-    return "lease over" if instance.held and instance.lease_ms <= 0 else ""
+    return "lease over" if instance.holds and instance.lease_ms <= 0 else ""
 
 
 def in_charge(instances: Sequence[InstanceView]) -> list[InstanceView]:

@@ -98,6 +98,19 @@ def test_leases_have_a_column_for_each_bound_within_80_columns() -> None:
     assert "not shown, since the terminal is narrow: silent, lease" in shown
 
 
+def test_who_holds_one_bound_alone_has_a_lease_and_its_end_is_shown() -> None:
+    def shown(lease_ms: int) -> list[str]:
+        view = several("a=5/60s,b=2slots", FED)
+        (pod,) = view.instances
+        nothing = replace(pod.bounds[0], held=0.0)
+        pod = replace(pod, bounds=(nothing, *pod.bounds[1:]), lease_ms=lease_ms)
+        table = tables.plain(page("llm", replace(view, instances=(pod,))))
+        return next(line for line in table.splitlines() if line.startswith("0 ")).split()
+
+    assert shown(4_000)[-4:] == ["4.0", "s", "0.1", "s"]
+    assert shown(-5)[-2:] == ["lease", "over"]
+
+
 def test_one_bound_alone_has_all_columns() -> None:
     view = alone(several(FIVE, BUSY, FED), 3)
     assert capacity(view) == "calls 20 in flight"

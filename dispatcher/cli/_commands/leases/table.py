@@ -49,7 +49,7 @@ COLUMNS = (
     Column(">limit", lambda view, one: share_of(one.held)),
     Column(
         ">lease",
-        lambda view, one: duration(one.lease_ms / 1000) if one.held and one.lease_ms > 0 else "-",
+        lambda view, one: duration(one.lease_ms / 1000) if one.holds and one.lease_ms > 0 else "-",
     ),
     Column(">wants", lambda view, one: about(one.need)),
     Column(">spends", lambda view, one: about(one.spent)),
