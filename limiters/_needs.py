@@ -37,7 +37,7 @@ def needs_of(bounds: Sequence[Wanted], seconds: float) -> list[float]:
 
     >>> requests, tokens = Wanted(900, 900, 0, 60, 6.0), Wanted(360_000, 360_000, 0, 9_000, 6.0)
     >>> needs_of([requests, tokens], seconds=6.0)
-    [22.5, 9000.0]
+    [22.5, 9000]
     """
     rates = [one for one in bounds if not one.slots and one.mix > 0]
     if len(bounds) == 1 or not rates:

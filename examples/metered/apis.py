@@ -46,6 +46,12 @@ class Meter:
         return self.capacity - math.fsum(cost for _, cost in self._recent)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    """Connections that may wait; with the default of 5 a busy server resets others."""
+
+
 class Api:
     """One server. `answer` is called by a thread for each request."""
 
@@ -72,8 +78,7 @@ class Api:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        server = _Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -319,7 +319,7 @@ class SpendOfPayers(SpendOfSeveral):
     >>> spend.started(0.0), spend.settle(3)
     (True, True)
     >>> share.actual, reserved.actual
-    (0.0, 3.0)
+    (0, 3.0)
     """
 
     __slots__ = ("_estimated",)

@@ -273,8 +273,8 @@ def test_the_format_sends_a_failed_batch_again(spark: SparkSession, log: Path) -
         ({"handler": COUNT, "batchCost": "a=some"}, "batchCost must be a number, not 'some'"),
         ({"handler": COUNT, "batchCost": "a"}, "batchCost must be a number, not 'a'"),
         (
-            {"handler": COUNT, "redis": "redis://db", "limit": "x", "sharedCapacity": "a=5"},
-            "sharedCapacity must be like 'requests=600/60s",
+            {"handler": COUNT, "redis": "redis://db", "limit": "x", "sharedCapacity": "a=five"},
+            "sharedCapacity must have an amount and its window for a, as in a=600/60s",
         ),
         (
             {"handler": COUNT, "sharedCapacity": "5"},
