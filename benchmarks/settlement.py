@@ -30,7 +30,7 @@ IN_WINDOW = 50
 PERIODS = 6
 """For how many it is judged, after two that it has to begin."""
 MEDIAN, SIGMA = 1_000.0, 0.35
-"""Of the log-normal cost that is learned."""
+"""The sigma of the log-normal cost that is learned."""
 QUANTILE_95 = 1.6448536269514722
 
 
@@ -107,7 +107,7 @@ def _use(
     usable: float,
     typical: float = ESTIMATED,
 ) -> Iterator[Figure]:
-    """Raise calls one by one, as many at once as the limit allows, and settle each at its end."""
+    """Raise calls one by one, as fast as the limit allows, and settle each at its end."""
     chance, lock = random.Random(1), threading.Lock()
     log: list[Spent] = []
     capacity = IN_WINDOW * typical

@@ -46,11 +46,10 @@ class CostHistogram:
 
     def __init__(self) -> None:
         self._buckets: dict[int | None, float] = {}
-        """By the exponent of their upper bound; None for costs of zero."""
+        """Weights of costs, by the exponent of their upper bound; None is for costs of zero."""
         self._weight = 0.0
 
     def note(self, cost: float) -> None:
-        """One more."""
         bucket = math.ceil(math.log(cost, GROWTH) - 1e-9) if cost > 0 else None
         self._buckets[bucket] = self._buckets.get(bucket, 0.0) + 1
         self._weight += 1
@@ -62,7 +61,7 @@ class CostHistogram:
             self._buckets[second] += self._buckets.pop(first)
 
     def percentile(self, percentile: float) -> float:
-        """What so many of a hundred cost at most."""
+        """Return a cost that `percentile` of a hundred did not exceed."""
         rank, below = self._weight * percentile / 100, 0.0
         last: int | None = None
         for last in self._ordered():
@@ -77,11 +76,11 @@ class CostHistogram:
 
 @dataclass(frozen=True, slots=True)
 class LearnedKind:
-    """What is known of one kind of operation."""
+    """The costs of one kind of operation, as far as they were settled."""
 
     kind: Hashable
     estimate: AnyCost
-    """What the next operation of this kind is estimated to cost."""
+    """The estimated cost of the next operation of this kind."""
     settled: int
     """How many were settled, since this kind came or came again."""
     cold: bool
@@ -168,7 +167,7 @@ class Learned:
         return self._start
 
     def estimate(self, payload: Any = None) -> AnyCost:
-        """What an operation with this payload is estimated to cost."""
+        """Return the estimated cost of an operation with this payload."""
         return self.of(payload).estimate
 
     def of(self, payload: Any) -> KindOfCost:
@@ -181,7 +180,7 @@ class Learned:
             return KindOfCost(self, kind, self._estimate(known))
 
     def known(self) -> list[LearnedKind]:
-        """What was learned, of the kinds used most recently first."""
+        """Return all kinds, the one used last first."""
         with self._lock:
             return [
                 LearnedKind(kind, self._estimate(one), one.settled, self._is_cold(one))

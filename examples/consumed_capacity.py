@@ -1,4 +1,4 @@
-"""Batches of 25 items with what they have consumed, as DynamoDB's BatchWriteItem tells it.
+"""Batches of 25 items with what they have consumed, as DynamoDB's BatchWriteItem reports it.
 
 An item costs a write unit for each KB begun; here all are estimated at the largest, 4 units. The
 answer has ConsumedCapacity for the whole batch, which is settled, and UnprocessedItems, which were
@@ -31,7 +31,7 @@ chance = random.Random(7)
 
 
 class Table:
-    """Writes items."""
+    """A client that writes items, and sends again what was not processed."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,5 +1,5 @@
-"""Request units with the header that says them, as Cosmos DB has it: each answer tells in
-`x-ms-request-charge` what it has taken.
+"""Request units with the header that says them, as Cosmos DB has it: `x-ms-request-charge` of each
+answer is what it has taken.
 
 The size of a document is known, its charge is not: so it is estimated high, and settled by the
 header, whatever the status. A refusal (429) says in `x-ms-retry-after-ms` when to come again.
@@ -23,7 +23,7 @@ chance = random.Random(7)
 
 
 class Container:
-    """Creates documents. Thread-safe."""
+    """A client that creates documents, and settles each by its header. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -50,7 +50,7 @@ def share(url: str) -> None:
     manager = RedisLeaseManager(url, name="llm", lease_time=1)
     while manager.look() is None:
         time.sleep(0.1)
-    # The same as: dispatcher limit set llm --shared-capacity tokens=18000
+    # On the command line: dispatcher limit set llm --shared-capacity tokens=18000
     manager.set_terms(capacity=RAISED)
     view = manager.look()
     assert view is not None

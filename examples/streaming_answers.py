@@ -65,7 +65,6 @@ class Client:
 
 
 def main() -> None:
-    """Ask 300 questions."""
     limits = Limits(tokens=Rate(TOKENS, per=MINUTE, burst=TOKENS), calls=InFlight(CALLS))
     api = ModelApi(1.1 * TOKENS, MINUTE)
     cost = Learned({"tokens": LONGEST})

@@ -28,7 +28,7 @@ _SLOTS = re.compile(r"(.+?)\s*slots?")
 
 
 _IN_WORDS = {"also": "a shorter window", "per": "a window", "n": "a number of slots"}
-"""What the parameters of Rate and InFlight are called where limits are a text."""
+"""Names of the parameters of Rate and InFlight in a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class WrittenWindow:
 
     amount: float
     per: float | None
-    """In seconds; None if only an amount is written."""
+    """Its length in seconds; None if only an amount is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDimension:
-    """What is written of one dimension: not all that a limit needs, if it is there already."""
+    """One dimension in a text: not all that a limit needs, if it is there already."""
 
     name: str
     written: str
@@ -78,7 +78,7 @@ class WrittenDimension:
 
 @dataclass(frozen=True, slots=True)
 class WrittenLimits:
-    """What is written of some dimensions of a limit, or of all."""
+    """A text about some dimensions of a limit, or about all."""
 
     dimensions: tuple[WrittenDimension, ...]
 
@@ -100,7 +100,7 @@ def read_number_or_text(text: str) -> float | str:
 
 
 def read_dimensions(option: str, text: str) -> WrittenLimits:
-    """What `text` says of each dimension."""
+    """Read each dimension of `text`."""
     found: dict[str, WrittenDimension] = {}
     for part in text.split(","):
         one = _read_dimension(option, part.strip())

@@ -17,7 +17,7 @@ from limiters._support import validation
 from limiters._support.validation import ArgumentError, amount
 
 BURST = 0.1
-"""The share of the shortest window that may go at once after a rest, unless the user says more."""
+"""The share of the shortest window that may go immediately after a rest, by default."""
 
 MOST_BURST_S = 1.0
 """The most that it is by default: what the rate allows in so many seconds."""
@@ -30,12 +30,10 @@ MAX_OPERATION_TIME = 60.0
 
 
 class BoundKind(Enum):
-    """What is counted."""
+    """A bound counts what was spent in a window, or calls in flight."""
 
     RATE = "rate"
-    """What was spent in a window."""
     SLOTS = "slots"
-    """Calls in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Bound:
     period: float
     """Seconds of the window; of slots, how long a call may last."""
     burst: float
-    """What may go at once after a rest."""
+    """The cost that may go immediately after a rest."""
     at_end: bool = False
     """Whether the window counts from the end of a call, not from its start."""
     max_operation_time: float = 0.0
@@ -90,7 +88,7 @@ def seconds(duration: validation.Seconds) -> BurstSeconds:
 class Rate:
     """So much in any window of `per` seconds, and at most as much as each window in `also` allows.
 
-    * `burst`: what may go at once after a rest, as a cost or as `seconds(...)` of the rate. By
+    * `burst`: what may go immediately after a rest, as a cost or as `seconds(...)` of the rate. By
       default a tenth of the shortest window, and at most one second of the rate.
     * `counts`: whether the server counts a call from its "start" or from its "end".
     * `max_operation_time`: how many seconds a call may last; needed for `counts="end"` only.
@@ -131,7 +129,7 @@ class Rate:
             raise ArgumentError("also", inner, "have a capacity and per alone", advice)
 
     def _check_within(self, outer: Rate) -> None:
-        """Refuses what can never bind beside `outer`, the next longer window."""
+        """Refuses what can never bind, since `outer`, the next longer window, does."""
         if not validation.in_seconds(self.per) < validation.in_seconds(outer.per):
             raise ArgumentError(
                 "also", self, f"have a window shorter than per={plain_seconds(outer.per)}"
@@ -209,7 +207,7 @@ class Rate:
 class InFlight:
     """At most `n` calls in flight, in the whole cluster.
 
-    * `strict`: an abandoned call keeps its slot until it returns. If not, its slot is free at once,
+    * `strict`: an abandoned call keeps its slot until it returns. If not, its slot is free then,
       and there may be more than `n` calls.
     * `max_operation_time`: how many seconds a call may last. The slots of a process that is lost
       are free again so long after its lease has ended.
@@ -232,18 +230,17 @@ class InFlight:
         object.__setattr__(self, "max_operation_time", longest)
 
     def bounds(self, dimension: str) -> tuple[Bound, ...]:
-        """Its only bound."""
         longest = validation.in_seconds(self.max_operation_time)
         kind = BoundKind.SLOTS
         bound = Bound(dimension, kind, self.n, longest, self.n, False, longest, self.strict)
         return (bound,)
 
     def with_capacity(self, capacity: float) -> InFlight:
-        """The same with another number of calls."""
+        """Return a copy with another number of calls."""
         return replace(self, n=whole_slots("capacity", capacity))
 
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> InFlight:
-        """The same with another number of calls, and another longest call: of its only bound."""
+        """Return a copy with another number of calls, and another longest call."""
         ((slots, longest),) = bounds
         return replace(self.with_capacity(slots), max_operation_time=longest)
 

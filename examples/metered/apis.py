@@ -19,7 +19,7 @@ Headers = dict[str, str]
 
 
 class Meter:
-    """What was charged in the last period. Thread-safe."""
+    """Charges of the last period. Thread-safe."""
 
     def __init__(self, capacity: float, period: float) -> None:
         self.capacity, self.period = capacity, period
@@ -42,7 +42,7 @@ class Meter:
 
     @property
     def left(self) -> float:
-        """What may still be charged in this period."""
+        """Return the cost that may still be charged in this period."""
         return self.capacity - math.fsum(cost for _, cost in self._recent)
 
 
@@ -90,7 +90,7 @@ class Api:
 def reply(
     request: BaseHTTPRequestHandler, status: int, body: object, headers: Headers | None = None
 ) -> None:
-    """A whole answer."""
+    """Send an answer that is not a stream."""
     text = json.dumps(body).encode()
     request.send_response(status)
     for name, value in ({"Content-Type": "application/json"} | (headers or {})).items():
@@ -141,8 +141,8 @@ def _event(request: BaseHTTPRequestHandler, body: object) -> None:
 
 
 class RequestUnitsApi(Api):
-    """Documents are created at a charge that the answer tells, as Cosmos DB's; refusals have one
-    as well."""
+    """Documents are created at a charge that each answer has in a header, as Cosmos DB's; refusals
+    have one as well."""
 
     def answer(self, request: BaseHTTPRequestHandler, sent: dict[str, Any]) -> None:
         charge = round(5 + 2 * sent["kb"] + self.chance.uniform(-1, 1), 2)
@@ -160,7 +160,7 @@ class RequestUnitsApi(Api):
 
 class TableApi(Api):
     """BatchWriteItem, as DynamoDB's: what does not fit comes back as UnprocessedItems, and
-    ConsumedCapacity tells what was charged. Nothing fits: an exception."""
+    ConsumedCapacity is what was charged. Nothing fits: an exception."""
 
     def answer(self, request: BaseHTTPRequestHandler, sent: dict[str, Any]) -> None:
         ((table, puts),) = sent["RequestItems"].items()

@@ -29,7 +29,7 @@ class Commands:
 
     options: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
-    """Those of its options that may be a table, with a value for each dimension."""
+    """Options that may be a table, with a value for each dimension."""
     below: Mapping[str, Commands] = field(default_factory=dict)
 
     def all_options(self) -> frozenset[str]:
