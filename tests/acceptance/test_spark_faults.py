@@ -137,7 +137,7 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
         judge(scene, killed=4)
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("several", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("executors", sample([(1, 2), (4, 1), (1, 2, 4), (2, 4, 1)], every=4))
 def test_k8_v1_n1_packs_are_the_same_after_kills_with_any_number_of_executors(
     setting: Setting, executors: tuple[int, ...], several: bool

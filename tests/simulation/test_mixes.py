@@ -99,9 +99,9 @@ def jain(shares: Sequence[float]) -> float:
         ("1:1", 4, 30),
         ("halves", 4, 30),
         *(
-            pytest.param(name, count, 96, marks=pytest.mark.thorough)
+            pytest.param(name, count, 96, marks=marks)
             for name in MIXES
-            for count in (4, 12)
+            for count, marks in ((4, pytest.mark.thorough), (12, pytest.mark.long))
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) ->
     ("storm", "first"),
     [
         ("several-every-fault", 0),
-        ("several-every-fault", 10),
+        pytest.param("several-every-fault", 10, marks=pytest.mark.long),
         ("several-changes", 0),
         pytest.param("several-changes", 5, marks=pytest.mark.long),
         ("several-returns", 0),
