@@ -76,7 +76,7 @@ class Limits:
     nothing: AnyCost
     """No cost, as this limit adds it up."""
 
-    def __init__(self, **dimensions: Rate | InFlight) -> None:
+    def __init__(self, /, **dimensions: Rate | InFlight) -> None:
         if not dimensions:
             raise ArgumentError(
                 "Limits", validation.UNSHOWN, "have a dimension, as in Limits(requests=Rate(600))"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dispatcher._core.queues.settlement import (
     BatchSettlement,
     is_refused_uncharged,
+    last_settlement_of,
     settlement_of,
 )
 from dispatcher._core.queues.stages import BatchState
@@ -31,6 +32,7 @@ class OperationBatch:
         "deadline",
         "full",
         "handed",
+        "has_returned",
         "lane",
         "lines",
         "operations",
@@ -65,6 +67,8 @@ class OperationBatch:
         self.buffer: object = None
         """That of the Batcher which has raised it."""
         self.raised_at = 0.0
+        self.has_returned = False
+        """Whether its callback has ended, so that it is settled no more."""
         self.returned_at = 0.0
         """When its callback ended, by the clock of the thread that ran it."""
         self.deadline = 0.0
@@ -128,8 +132,9 @@ class OperationBatch:
         self.returned_at = now
         if error is not None and is_refused_uncharged(error):
             settlement_of(self)
-        if self.settlement is not None:
-            self.settlement.end(error)
+        settlement = last_settlement_of(self)
+        if settlement is not None:
+            settlement.end(error)
         if self.spend is not None:
             self.spend.ended(now)
 

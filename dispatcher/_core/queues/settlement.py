@@ -30,6 +30,15 @@ def settlement_of(batch: OperationBatch) -> BatchSettlement:
     with _settling:  # of two threads, one makes it
         if batch.settlement is None:
             batch.settlement = BatchSettlement(batch)
+            batch.settlement.closed = batch.has_returned
+        return batch.settlement
+
+
+def last_settlement_of(batch: OperationBatch) -> BatchSettlement | None:
+    """That of `batch`, whose callback has returned: one that is made later is closed from its
+    beginning."""
+    with _settling:
+        batch.has_returned = True
         return batch.settlement
 
 

@@ -22,6 +22,7 @@ from dispatcher import (
     Watcher,
     settle,
 )
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.testing import InlineBatcher, ManualClock
 from limiters import ArgumentError, InFlight, Limits, Rate
 
@@ -410,3 +411,25 @@ def test_coroutines_settle_reservations() -> None:
     limiter = ProvisionedResource(100, period=60)
     with limiter:
         assert asyncio.run(main())
+
+
+def test_z3_a_first_settlement_just_after_the_callback_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread may come between the end of the callback and the Batcher's look at it."""
+    tried = []
+    original = OperationBatch.callback_ended
+
+    def ended(self: OperationBatch, now: float, error: BaseException | None) -> None:
+        original(self, now, error)
+        with pytest.raises(SettlementError, match="the batch has ended"):
+            self.operations[0].settle(1_000)
+        tried.append(self)
+
+    monkeypatch.setattr(OperationBatch, "callback_ended", ended)
+    limiter = ProvisionedResource(10_000)
+    with Batcher(rate_limiter=limiter) as batcher:
+        watcher = Watcher(lambda batch: None)
+        batcher.enqueue(Operation(watcher, 1, "a record"))
+        watcher.wait(timeout=60)
+    assert len(tried) == 1
