@@ -18,7 +18,6 @@ from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Reg
 from limiters.leases._format import (
     DEFAULT_SPAN,
     FORMAT,
-    INSTANCES_PER_MS,
     MAX_INSTANCES,
     MAX_PERMIT_MS,
     MAX_TRIES,
@@ -171,7 +170,7 @@ class Coordinator:
         if not request.terms.agrees(limit.terms):
             return self._refuse(limit, request, uncertain)
         if again and record is not None:
-            if record.given_is_lost or not self._refresh(limit, token):
+            if record.given_is_lost or not self._divide(limit, token):
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
             return self._answer(limit, request, record, again=True, created=created)
         known = record is not None
@@ -184,7 +183,7 @@ class Coordinator:
         limit.deleted = False
         passed = limit.now - limit.last
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-        if not self._refresh(limit, token):
+        if not self._divide(limit, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
@@ -246,6 +245,7 @@ class Coordinator:
         for name, record in list(limit.records.items()):
             if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
+                limit.end_round()  # the others have other places
             else:
                 ends.append(self._due(limit, record))
         limit.due = min(ends, default=limit.now + limit.terms.span)
@@ -273,7 +273,6 @@ class Coordinator:
                 bound.pool += one.units
                 bound.ledger.merge(one.given.entries)
             evicted, record = record.evicted, None
-            del limit.records[request.instance]
         else:
             evicted = False
         if record is None:
@@ -357,16 +356,13 @@ class Coordinator:
 
     # Shares.
 
-    def _refresh(self, limit: Limit, token: str) -> bool:
-        """Computes the shares and the queue again, unless they are recent enough. False if what is
-        stored did not agree, so that everything was forgotten."""
-        if limit.now - limit.shares_at < len(limit.records) // INSTANCES_PER_MS:
+    def _divide(self, limit: Limit, token: str) -> bool:
+        """Goes on with the division. False if what is stored did not agree, so that everything was
+        forgotten."""
+        if division.go_on(limit):
             return True
-        if not certainty.agrees(limit):
-            certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
-            return False
-        division.divide(limit)
-        return True
+        certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
+        return False
 
     def _pays_at_once(
         self, limit: Limit, record: Record, request: Request, rights: Sequence[int]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from limiters.leases._coordinator.shares import Level
+from limiters.leases._coordinator.shares import Filling, Level
 from limiters.leases._format import MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import BoundTerms, Terms
@@ -140,6 +140,25 @@ class Waiter:
 
 
 @dataclass(slots=True)
+class Sums:
+    """Of one bound: what the instances add up to that a round has visited so far."""
+
+    needs: int = 0
+    fair: Filling = field(default_factory=Filling)
+    level: Filling = field(default_factory=Filling)
+    """Of those that do not live on permits."""
+    aside: int = 0
+    """Fair shares of those that live on permits."""
+    satisfied: int = 0
+    """Needs of those that have a share and need no more."""
+    rights: int = 0
+    """Of slots: rights before lots are drawn."""
+    lacking: int = 0
+    lots: dict[int, int] = field(default_factory=dict)
+    """Of slots: how many instances have each lot."""
+
+
+@dataclass(slots=True)
 class BoundState:
     """One bound of the limit: a window of a rate, or how many calls may be in flight."""
 
@@ -172,6 +191,7 @@ class BoundState:
     """Of slots: up to which lot instances have one slot more."""
     lacking: int = 0
     """Of slots: how many of them instances have a right to that others hold."""
+    sums: Sums = field(default_factory=Sums)
 
     def in_force(self, now: int) -> float:
         """The capacity in force; of slots, a whole number."""
@@ -234,6 +254,12 @@ class Limit:
     due: int = NEVER
     """When something may come back to a pool next."""
     shares_at: int = NEVER
+    """When the last request went on with the division."""
+    visited: int = 0
+    """How many instances this round of the division has visited, in the order of their arrival; 0
+    if none is under way."""
+    on_permits: int = 0
+    """How many of these live on permits."""
     short_since: int = NEVER
     """Since when there has not been enough for everybody."""
     behind: float = 0.0
@@ -254,6 +280,12 @@ class Limit:
                 bound.start_over(self.now)
         self.terms = terms
 
+    def end_round(self) -> None:
+        """The next request begins another round of the division."""
+        self.visited = self.on_permits = 0
+        for bound in self.bounds:
+            bound.sums = Sums()
+
     def has_bounds_of(self, terms: Terms) -> bool:
         """Whether these are terms of the same bounds."""
         kinds = [one.terms.slots for one in self.bounds]
@@ -273,6 +305,11 @@ class Limit:
     def fair(self) -> list[Level]:
         """The levels if nothing were kept aside for permits."""
         return [one.fair for one in self.bounds]
+
+    @property
+    def levels(self) -> list[Level]:
+        """The levels of those that do not live on permits."""
+        return [one.level for one in self.bounds]
 
     @property
     def is_short(self) -> bool:

@@ -170,7 +170,7 @@ local function all_records(all)
       for b, one in ipairs(record.bounds) do
         held[b] = held[b] + one.units
       end
-    elseif not state.TEXTS[name] then
+    elseif not state.TEXTS[name] and sub(name, 1, #BLOCK_PREFIX) ~= BLOCK_PREFIX then
       records.removed[name] = true
     end
   end
@@ -215,6 +215,8 @@ local function collect(token)
   end
   limit.due = due or limit.now + state.span_of(limit)
   if gone then
+    state.clear_order(#read)
+    state.end_round() -- the others have other places
     local queue = {}
     for _, one in ipairs(limit.queue) do
       if not records.removed[RECORD_PREFIX .. one.name] then
@@ -323,7 +325,7 @@ end
 
 -- The record of the sender. What it states replaces what was known: upwards only while uncertain.
 local function admit(record, request, uncertain)
-  local evicted, was_granted = false, false
+  local evicted, was_granted, is_known = false, false, record ~= nil
   if record and not uncertain and request.born ~= record.born then
     take_all_back(record)
     evicted, was_granted, record = record.evicted, record.was_granted, nil
@@ -332,6 +334,9 @@ local function admit(record, request, uncertain)
     limit.next_id = limit.next_id + 1
     limit.arrivals = limit.arrivals + 1
     limit.instances = limit.instances + 1
+    if not is_known then
+      state.add_to_order(limit.instances - 1)
+    end
     record = {
       born = limit.next_id, arrival = limit.arrivals, seen = limit.now, turn = permits.turns_at(),
       evicted = evicted, ask_since = 0, until_ = 0, permit = 0, was_granted = was_granted,
@@ -401,22 +406,18 @@ local function hear(record, request)
     one.piece = bound.slots and 0 or said.piece
     one.ask = asks and not bound.slots and said.ask or 0
   end
-  record.crowd = nil
+  record.demand = nil
 end
 
 -- Shares.
 
--- Computes the shares and the queue again, unless they are recent enough. False if what is stored
--- did not agree, so that everything was forgotten.
-local function refresh(record, token)
-  if limit.now - limit.shares_at < floor(limit.instances / INSTANCES_PER_MS) then
+-- Goes on with the division. False if what is stored did not agree, so that everything was forgotten.
+local function divide(record, token)
+  if division.go_on(record) then
     return true
   end
-  if not division.divide(record) then
-    certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
-    return false
-  end
-  return true
+  certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
+  return false
 end
 
 -- Whether a share that is about to be granted has room for what an instance asks for, in all bounds
@@ -642,7 +643,7 @@ function coordinator.serve(request, server, now)
     if state.given_is_lost(record) then
       return challenge(), record
     end
-    if not refresh(record, token) then
+    if not divide(record, token) then
       return challenge()
     end
     return answer(request, record, true, created), record
@@ -659,7 +660,7 @@ function coordinator.serve(request, server, now)
   limit.deleted = false
   local passed = limit.now - limit.last
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-  if not refresh(record, token) then
+  if not divide(record, token) then
     people.label = nil
     return challenge()
   end
