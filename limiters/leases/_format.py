@@ -65,7 +65,7 @@ would leave large batches too little of their fair share, more the shares of oth
 QUEUE_LENGTH = 32
 """How many of those who wait for a permit the header keeps."""
 
-VISITS_PER_MS, LEAST_VISITS, MOST_VISITS = 10, 16, 64
+VISITS_PER_MS, LEAST_VISITS, MOST_VISITS = 10, 8, 64
 """How many instances a request visits for each millisecond since the last one, so that the limit is
 divided again; at least, and at most. So what a request costs does not grow with their number."""
 
@@ -85,7 +85,7 @@ PLACES = 2**16
 GOLDEN_PLACES = 40_503
 """The golden part of these: numbers in sequence, times this, are spread evenly over the places."""
 
-LOTS, LOT_BUCKETS = 128, 256
+LOTS, LOT_BUCKETS = 32, 64
 """Into how many parts a fraction of a slot is divided; and how many parts are counted: more, where
 slots are left over because others need less."""
 
@@ -364,7 +364,7 @@ HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "factor:factor lease:lease version:count served:b "
     "next_id:count arrivals:count instances:count kept_until due shares_at short_since "
-    "behind:delay epoch:count visited:count on_permits:count"
+    "behind:delay epoch:count visited:count on_permits:count apart:b"
 )
 HEADER_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b "

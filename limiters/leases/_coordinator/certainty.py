@@ -64,6 +64,7 @@ def _start(limit: Limit, now: int, token: str) -> None:
         bound.start_over(now)
     limit.records, limit.queue = {}, []
     limit.end_round()
+    limit.apart = False
     limit.kept_until = limit.shares_at = limit.short_since = NEVER
     limit.due = now
     limit.behind = 0.0

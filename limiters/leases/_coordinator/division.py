@@ -74,7 +74,7 @@ def _visit(limit: Limit, name: str, record: Record, orders: Orders) -> None:
     on_permits, sums = permits.lives_on_permits(limit, record), [one.sums for one in limit.bounds]
     limit.on_permits += on_permits
     fill([one.fair for one in sums], demand, limit.fair, orders[0])
-    if not on_permits:
+    if limit.apart and not on_permits:
         fill([one.level for one in sums], demand, limit.levels, orders[1])
     for one, need, units in zip(sums, demand.needs, fair.units, strict=True):
         one.needs += need
@@ -110,13 +110,14 @@ def _end(limit: Limit, orders: Orders) -> bool:
     )
     limit.queue = [one for one in limit.queue if one.silent >= limit.now]
     levels = fair
-    if limit.on_permits:
+    if limit.apart and limit.on_permits:
         left = [
             bound.whole - (bound.sums.aside if bound.terms.slots else aside)
             for bound, aside in zip(limit.bounds, permits.kept_aside(limit), strict=True)
         ]
         fillings = [one.sums.level for one in limit.bounds]
         levels = next_levels(limit.levels, fillings, left, orders[1])
+    limit.apart = limit.on_permits > 0
     for at, bound in enumerate(limit.bounds):
         bound.fair, bound.level = fair[at], levels[at]
     if limit.is_short and not was_short:
@@ -128,9 +129,10 @@ def _end(limit: Limit, orders: Orders) -> bool:
 
 def _outcome(limit: Limit) -> list[object]:
     """What the next round depends on."""
-    return [
+    of_bounds = [
         (one.fair, one.level, one.ease, one.spare, one.lot, one.lacking) for one in limit.bounds
     ]
+    return [limit.apart, *of_bounds]
 
 
 def _spread(limit: Limit, bound: BoundState) -> None:

@@ -260,6 +260,8 @@ class Limit:
     if none is under way."""
     on_permits: int = 0
     """How many of these live on permits."""
+    apart: bool = False
+    """Whether some lived on permits in the round before: then the others have levels of their own."""
     short_since: int = NEVER
     """Since when there has not been enough for everybody."""
     behind: float = 0.0

@@ -82,6 +82,7 @@ local function start(now, token)
   records.forgotten = true
   state.forget_blocks()
   state.end_round()
+  limit.apart = false
   limit.kept_until, limit.shares_at, limit.short_since = NEVER, NEVER, NEVER
   limit.due = now
   limit.behind = 0
@@ -116,6 +117,7 @@ function certainty.new_limit(terms, server, now, token)
     server = server, nonce = token, cause = '', now = now, skew = 0, since = NEVER, proven = 0,
     not_before = NEVER, last = now, interval = 0, doubted = false, deleted = false, next_id = 0,
     arrivals = 0, epoch = 0, visited = 0, on_permits = 0,
+    apart = false,
   }
   adopt(terms)
   start(now, token)

@@ -30,13 +30,14 @@ local function parts_of(record, on_permits)
   return parts, scarcest ~= 0
 end
 
-local function visit_slots(record, limited, on_permits)
-  local parts, is_short
+-- The same for slots, by its fair share.
+local function visit_slots(record, parts, limited, on_permits)
+  local is_short = limited
+  if limit.apart and not on_permits then
+    parts, is_short = parts_of(record, false)
+  end
   for b, bound in ipairs(limit.bounds) do
     if bound.slots then
-      if not parts then
-        parts, is_short = parts_of(record, on_permits)
-      end
       local right, lot = right_to_slots(b, record, parts, is_short, limited, on_permits)
       bound.sum_rights = bound.sum_rights + right
       if lot < LOT_BUCKETS then
@@ -51,13 +52,13 @@ local function visit_slots(record, limited, on_permits)
 end
 
 -- Adds one instance to the sums, and puts it where it belongs in the queue.
-local function visit(name, record, is_short, orders)
+local function visit(name, record, has_lots, orders)
   local demand, parts, limited = permits.demand_of(record), permits.fair_share(record)
   local on_permits = permits.lives_on_permits(record, parts, limited)
   shares.fill(limit.fair_fillings, demand, limit.fair_units, limit.fair_weights, orders.fair)
   if on_permits then
     limit.on_permits = limit.on_permits + 1
-  else
+  elseif limit.apart then
     shares.fill(limit.level_fillings, demand, limit.level_units, limit.level_weights, orders.level)
   end
   for b, bound in ipairs(limit.bounds) do
@@ -69,8 +70,8 @@ local function visit(name, record, is_short, orders)
       bound.sum_satisfied = bound.sum_satisfied + need
     end
   end
-  if is_short then
-    visit_slots(record, limited, on_permits)
+  if has_lots then
+    visit_slots(record, parts, limited, on_permits)
   end
   permits.requeue(name, record)
 end
@@ -123,12 +124,14 @@ local function finish(orders)
     limit.fair_weights, wholes, orders.fair)
   local level_units, level_weights = fair_units, fair_weights
   permits.drop_silent()
-  if limit.on_permits > 0 then
+  if limit.apart and limit.on_permits > 0 then
     level_units, level_weights = shares.next_levels(limit.level_fillings, limit.level_units,
       limit.level_weights, left_for_shares(), orders.level)
   end
   local changes = differ(fair_units, limit.fair_units) or differ(fair_weights, limit.fair_weights)
     or differ(level_units, limit.level_units) or differ(level_weights, limit.level_weights)
+    or limit.apart ~= (limit.on_permits > 0)
+  limit.apart = limit.on_permits > 0
   limit.fair_units, limit.fair_weights = fair_units, fair_weights
   limit.level_units, limit.level_weights = level_units, level_weights
   local is_short = permits.is_short()
@@ -156,7 +159,10 @@ function division.go_on(own)
   limit.shares_at = limit.now
   local seen, is_whole, held = {}, false, certainty.zeros()
   local orders, is_short = orders_of(), permits.is_short()
-  local own_name = sub(records.own, #RECORD_PREFIX + 1)
+  local own_name, has_slots = sub(records.own, #RECORD_PREFIX + 1), false
+  for _, bound in ipairs(limit.bounds) do
+    has_slots = has_slots or bound.slots
+  end
   for left = visits, 1, -1 do
     if limit.visited == 0 then
       limit.epoch = slots.epoch_at(limit.now, limit.interval)
@@ -167,7 +173,7 @@ function division.go_on(own)
       return false
     end
     local record = seen[place] or own
-    visit(record == own and own_name or record.name, record, is_short, orders)
+    visit(record == own and own_name or record.name, record, is_short and has_slots, orders)
     for b, one in ipairs(record.bounds) do
       held[b] = held[b] + one.units
     end
