@@ -243,9 +243,7 @@ def read_limit(
     )
 
 
-def _bound(
-    value: dict[str, Any], ledger: Entries, returning: Entries, lots: Entries
-) -> BoundState:
+def _bound(value: dict[str, Any], ledger: Entries, returning: Entries, lots: Entries) -> BoundState:
     terms = BoundTerms(**{name: value.pop(name) for name in _BOUND_TERMS[:4]})
     if fault_of_bound(terms):
         raise ValueError(f"no bound has this {fault_of_bound(terms)}")

@@ -65,7 +65,7 @@ would leave large batches too little of their fair share, more the shares of oth
 QUEUE_LENGTH = 32
 """How many of those who wait for a permit the header keeps."""
 
-VISITS_PER_MS, LEAST_VISITS, MOST_VISITS = 10, 8, 64
+VISITS_PER_MS, LEAST_VISITS, MOST_VISITS = 8, 4, 64
 """How many instances a request visits for each millisecond since the last one, so that the limit is
 divided again; at least, and at most. So what a request costs does not grow with their number."""
 
@@ -363,8 +363,8 @@ RECORD_BOUND = SCANNED_BOUND + _fields(
 HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "factor:factor lease:lease version:count served:b "
-    "next_id:count arrivals:count instances:count kept_until due shares_at short_since "
-    "behind:delay epoch:count visited:count on_permits:count apart:b"
+    "next_id:count arrivals:count instances:count kept_until due collected:count next_due "
+    "shares_at short_since behind:delay epoch:count visited:count on_permits:count apart:b"
 )
 HEADER_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b "
@@ -483,8 +483,8 @@ def _unpacked(targets: Iterable[str], count: int, packed: str, position: str = "
 
 
 def _scanner() -> str:
-    """A Lua function that reads what a visit needs of a packed record: a table as `read_record` makes
-    it, with these fields alone. nil if a number cannot be one."""
+    """A Lua function that reads what a visit needs of a packed record: a table as that of
+    `read_record`, with these fields alone. nil if a number cannot be one."""
     own = {f"{field.name}_": field for field in SCANNED}
     bound = {f"{field.name}_": field for field in SCANNED_BOUND}
 

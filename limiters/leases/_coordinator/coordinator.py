@@ -18,9 +18,11 @@ from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Reg
 from limiters.leases._format import (
     DEFAULT_SPAN,
     FORMAT,
+    LATEST,
     MAX_INSTANCES,
     MAX_PERMIT_MS,
     MAX_TRIES,
+    MOST_VISITS,
     NEVER,
     REGISTRY_SPANS,
     UNITS,
@@ -227,28 +229,36 @@ class Coordinator:
     # Who holds what.
 
     def _collect(self, limit: Limit, token: str) -> None:
-        """Gives up instances that were silent for too long; takes back what was missing."""
+        """Gives up instances that were silent for too long; takes back what was missing. When
+        something is due, requests look through some of the instances each, until all were seen."""
         if limit.now < limit.due:
             return
-        if not certainty.agrees(limit):
+        if limit.collected == 0:
+            limit.next_due = LATEST
+        start = limit.collected
+        some = list(limit.records.items())[start : start + MOST_VISITS]
+        if len(some) == len(limit.records) and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
             return
-        ends = []
-        for at, bound in enumerate(limit.bounds):
+        for bound in limit.bounds:
             bound.pool += sum(units for back, units in bound.returning if back <= limit.now)
             bound.returning = [one for one in bound.returning if one[0] > limit.now]
-            ends += [back for back, _ in bound.returning]
-            for record in limit.records.values():
+            limit.next_due = min([limit.next_due, *(back for back, _ in bound.returning)])
+        for name, record in some:
+            for at, bound in enumerate(limit.bounds):
                 if certainty.returns_at(limit, record, at) <= limit.now:
                     bound.pool += record.holdings[at].units
                     record.holdings[at].units = 0
-        for name, record in list(limit.records.items()):
             if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
-                limit.end_round()  # the others have other places
+                limit.visited -= limit.collected < limit.visited
             else:
-                ends.append(self._due(limit, record))
-        limit.due = min(ends, default=limit.now + limit.terms.span)
+                limit.next_due = min(limit.next_due, self._due(limit, record))
+                limit.collected += 1
+        if limit.collected == len(limit.records):
+            span = limit.now + limit.terms.span
+            limit.due = limit.next_due if limit.next_due < LATEST else span
+            limit.collected = 0
         limit.queue = [one for one in limit.queue if one.instance in limit.records]
 
     def _due(self, limit: Limit, record: Record) -> int:
@@ -334,7 +344,7 @@ class Coordinator:
         if bound.returning and bound.returning[-1][0] == back:
             units += bound.returning.pop()[1]
         bound.returning.append((back, units))
-        limit.due = min(limit.due, back)
+        limit.falls_due(back)
 
     def _hear(self, limit: Limit, record: Record, request: Request, uncertain: bool) -> None:
         """What the instance wants from now on."""
@@ -427,7 +437,7 @@ class Coordinator:
         if not request.leaving and not again:
             record.until = limit.now + limit.terms.lease
             record.gone = record.until + 2 * max(limit.interval, record.interval)
-            limit.due = min(limit.due, self._due(limit, record))
+            limit.falls_due(self._due(limit, record))
         fair = permits.fair_share(limit, record).units
         for one, units in zip(record.holdings, fair, strict=True):
             one.share = units
@@ -499,7 +509,8 @@ class Coordinator:
         limit, _ = self._open(known or goal, server, now, token)
         limit.now = max(limit.now, now)
         limit.resize()
-        if not certainty.agrees(limit):  # else its operator could not look at it
+        # If it does not agree, its operator could not look at it; requests see to those of many.
+        if len(limit.records) <= MOST_VISITS and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
         old = limit.terms
         before = [(one.in_force(limit.now), one.peak, one.peak_until) for one in limit.bounds]

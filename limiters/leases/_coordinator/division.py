@@ -32,7 +32,8 @@ def go_on(limit: Limit) -> bool:
     everyone, is_whole, held = list(limit.records.items()), False, [0] * len(limit.bounds)
     orders = _orders(limit)
     while visits > 0 and everyone:
-        if limit.visited == 0:
+        if limit.visited in (0, len(everyone)):  # others were given up since
+            limit.clear_round()
             limit.epoch = epoch_at(limit.now, limit.interval)
             is_whole, held = True, [0] * len(limit.bounds)
         name, record = everyone[limit.visited]
@@ -44,7 +45,7 @@ def go_on(limit: Limit) -> bool:
             if is_whole and not _agree(limit, held):
                 return False
             changes = _end(limit, orders)
-            limit.end_round()
+            limit.clear_round()
             if is_whole and not changes:
                 break
             orders = _orders(limit)
@@ -105,9 +106,7 @@ def _visit_slots(limit: Limit, record: Record) -> None:
 def _end(limit: Limit, orders: Orders) -> bool:
     """What follows from a round; whether that changes the next one."""
     before, was_short = _outcome(limit), limit.is_short
-    fair = next_levels(
-        limit.fair, [one.sums.fair for one in limit.bounds], limit.wholes, orders[0]
-    )
+    fair = next_levels(limit.fair, [one.sums.fair for one in limit.bounds], limit.wholes, orders[0])
     limit.queue = [one for one in limit.queue if one.silent >= limit.now]
     levels = fair
     if limit.apart and limit.on_permits:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from limiters.leases._coordinator.shares import Filling, Level
-from limiters.leases._format import MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
+from limiters.leases._format import LATEST, MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import BoundTerms, Terms
 
@@ -252,7 +252,12 @@ class Limit:
     kept_until: int = NEVER
     """No lease has ended before, whatever its record says."""
     due: int = NEVER
-    """When something may come back to a pool next."""
+    """When something may come back to a pool next: then requests look for it, until all instances
+    were seen."""
+    collected: int = 0
+    """How many instances they have seen; 0 if nothing is due."""
+    next_due: int = LATEST
+    """When something is due of those that were seen."""
     shares_at: int = NEVER
     """When the last request went on with the division."""
     visited: int = 0
@@ -261,7 +266,7 @@ class Limit:
     on_permits: int = 0
     """How many of these live on permits."""
     apart: bool = False
-    """Whether some lived on permits in the round before: then the others have levels of their own."""
+    """Whether some lived on permits in the round before: then the others have their own levels."""
     short_since: int = NEVER
     """Since when there has not been enough for everybody."""
     behind: float = 0.0
@@ -282,7 +287,11 @@ class Limit:
                 bound.start_over(self.now)
         self.terms = terms
 
-    def end_round(self) -> None:
+    def falls_due(self, at: int) -> None:
+        """Something may come back to a pool at this time."""
+        self.due, self.next_due = min(self.due, at), min(self.next_due, at)
+
+    def clear_round(self) -> None:
         """The next request begins another round of the division."""
         self.visited = self.on_permits = 0
         for bound in self.bounds:

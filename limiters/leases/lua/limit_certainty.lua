@@ -47,7 +47,7 @@ function certainty.follow(terms)
       start_bound(limit.bounds[i])
     end
     forget_levels()
-    state.end_round()
+    state.clear_round()
   end
   for i, one in ipairs(terms.bounds) do
     local b = limit.bounds[i]
@@ -81,10 +81,10 @@ local function start(now, token)
   limit.instances, limit.queue = 0, {}
   records.forgotten = true
   state.forget_blocks()
-  state.end_round()
+  state.clear_round()
   limit.apart = false
   limit.kept_until, limit.shares_at, limit.short_since = NEVER, NEVER, NEVER
-  limit.due = now
+  limit.due, limit.collected, limit.next_due = now, 0, LATEST
   limit.behind = 0
 end
 

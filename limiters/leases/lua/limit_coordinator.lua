@@ -154,57 +154,66 @@ local function take_back(bound)
   return freed, due
 end
 
--- All records, as they are stored; nil if one cannot be read, or they do not sum to the limit. What is
--- none is removed.
-local function all_records(all)
-  local read, held = {}, certainty.zeros()
-  for i = 1, #all, 2 do
-    local name = all[i]
-    if byte(name) == state.RECORD_BYTE and not records.removed[name] then
-      local record = read_record(unsealed(name, all[i + 1]), #limit.bounds)
+-- Some records, from that which is to be looked at next: names and records; nil if one cannot be read,
+-- or if these are all and do not sum to the limit.
+local function records_to_see()
+  local names, read, held = {}, {}, certainty.zeros()
+  local most = min(MOST_VISITS, limit.instances - limit.collected)
+  while #names < most do
+    local found, texts = state.some_records(limit.collected + #names, most - #names)
+    for i, name in ipairs(found) do
+      local field = RECORD_PREFIX .. name
+      local record = read_record(unsealed(field, records.changed[field] or texts[i]), #limit.bounds)
       if not record then
         return nil
       end
-      record.place = i
-      read[#read + 1] = record
+      names[#names + 1], read[#read + 1] = name, record
       for b, one in ipairs(record.bounds) do
         held[b] = held[b] + one.units
       end
-    elseif not state.TEXTS[name] and sub(name, 1, #BLOCK_PREFIX) ~= BLOCK_PREFIX then
-      records.removed[name] = true
+    end
+    if #found == 0 then
+      return nil
     end
   end
-  return certainty.amounts_agree(held, #read) and read or nil
+  if most == limit.instances and not certainty.amounts_agree(held, most) then
+    return nil
+  end
+  return names, read
 end
 
--- Gives up what silent instances hold; takes back what was missing.
+-- Gives up what silent instances hold; takes back what was missing. When something is due, requests look
+-- through some of the instances each, until all were seen.
 local function collect(token)
   if limit.now < limit.due then
     return
   end
-  local all = state.listed()
-  local read = all_records(all)
-  if not read then
+  if limit.collected == 0 then
+    limit.next_due = LATEST
+  end
+  local names, read = records_to_see()
+  if not names then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
     return
   end
-  local due, freed, gone = nil, certainty.zeros(), false
+  local next_due, freed, count = limit.next_due, certainty.zeros(), limit.instances
   for b, bound in ipairs(limit.bounds) do
     local units, at = take_back(bound)
-    freed[b], due = units, at and min(due or at, at) or due
+    freed[b], next_due = units, min(next_due, at or next_due)
   end
-  for _, record in ipairs(read) do
-    local name = all[record.place]
+  for i, record in ipairs(read) do
+    local field = RECORD_PREFIX .. names[i]
     local at, is_over, changed = give_up(record, freed)
     if is_over then
-      records.removed[name], gone = true, true
+      records.removed[field] = true
       limit.instances = limit.instances - 1
+      limit.visited = limit.visited - (limit.collected < limit.visited and 1 or 0)
     else
-      due = min(due or at, at)
+      next_due, limit.collected = min(next_due, at), limit.collected + 1
       if changed then
-        local text = sealed(name, write_record(record))
-        all[record.place + 1], records.changed[name] = text, text
-        if name == records.own then
+        local text = sealed(field, write_record(record))
+        records.changed[field] = text
+        if field == records.own then
           records.own_text = text
         end
       end
@@ -213,18 +222,22 @@ local function collect(token)
   for b, bound in ipairs(limit.bounds) do
     bound.pool = bound.pool + freed[b]
   end
-  limit.due = due or limit.now + state.span_of(limit)
-  if gone then
-    state.clear_order(#read)
-    state.end_round() -- the others have other places
-    local queue = {}
-    for _, one in ipairs(limit.queue) do
-      if not records.removed[RECORD_PREFIX .. one.name] then
-        queue[#queue + 1] = one
-      end
-    end
-    limit.queue = queue
+  limit.next_due = next_due
+  if limit.collected == limit.instances then
+    limit.due = next_due < LATEST and next_due or limit.now + state.span_of(limit)
+    limit.collected = 0
   end
+  if limit.instances == count then
+    return
+  end
+  state.clear_order(count)
+  local queue = {}
+  for _, one in ipairs(limit.queue) do
+    if not records.removed[RECORD_PREFIX .. one.name] then
+      queue[#queue + 1] = one
+    end
+  end
+  limit.queue = queue
 end
 
 -- If nobody could confirm the time since the last request, another server may have been in charge
@@ -296,7 +309,7 @@ local function return_later(bound, units)
   else
     back[#back + 1], back[#back + 2] = at, units
   end
-  limit.due = min(limit.due, at)
+  state.falls_due(at)
 end
 
 -- What an instance that is new holds of a bound.
@@ -529,7 +542,7 @@ local function answer(request, record, again, created)
   if not request.leaving and not again then
     record.until_ = limit.now + limit.lease
     record.gone = record.until_ + 2 * max(limit.interval, record.interval)
-    limit.due = min(limit.due, (certainty.due_and_gone(record)))
+    state.falls_due((certainty.due_and_gone(record)))
   end
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
@@ -674,6 +687,12 @@ function coordinator.serve(request, server, now)
 end
 
 -- What an operator does.
+
+-- Whether all that is stored agrees.
+function coordinator.agrees()
+  local _, agree = certainty.last_use()
+  return agree
+end
 
 function coordinator.operator_starts_over(now, token, cause)
   local last, agree = certainty.last_use()

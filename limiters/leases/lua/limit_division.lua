@@ -152,6 +152,25 @@ local function orders_of()
   }
 end
 
+-- Reads what visits need of the instances from `place` on, of at most so many, into `seen`, by place.
+-- False if something cannot be read.
+local function read_some(seen, place, most)
+  local names, texts = state.some_records(place, most)
+  for i, name in ipairs(names) do
+    local field, record = RECORD_PREFIX .. name, nil
+    if field ~= records.own then
+      local text = records.changed[field] or texts[i]
+      record = text and scan_record(text, #limit.bounds)
+      if not record then
+        return false
+      end
+      record.name = name
+    end
+    seen[place + i - 1] = record or false
+  end
+  return #names > 0
+end
+
 -- Goes on with the division: visits some more instances; `own` is the record of the calling one, as it
 -- is now. False if something cannot be read, or amounts do not sum to the whole.
 function division.go_on(own)
@@ -164,12 +183,13 @@ function division.go_on(own)
     has_slots = has_slots or bound.slots
   end
   for left = visits, 1, -1 do
-    if limit.visited == 0 then
+    if limit.visited == 0 or limit.visited == limit.instances then -- others were given up since
+      state.clear_round()
       limit.epoch = slots.epoch_at(limit.now, limit.interval)
       is_whole, held = true, certainty.zeros()
     end
     local place = limit.visited
-    if seen[place] == nil and not state.read_some(seen, place, left) then
+    if seen[place] == nil and not read_some(seen, place, left) then
       return false
     end
     local record = seen[place] or own
@@ -183,7 +203,7 @@ function division.go_on(own)
         return false
       end
       local changes = finish(orders)
-      state.end_round()
+      state.clear_round()
       if is_whole and not changes then
         break
       end

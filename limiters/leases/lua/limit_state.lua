@@ -4,7 +4,7 @@
 --            `server`, `nonce`, `cause`, `layout`; `ledger`, `returning`, `lots` (packed pairs of all
 --            bounds, one behind the other); `queue` (who waits for a permit); "=" + instance -> record
 --            (packed, with its checksum); "#" + number -> a block of names, in the order in which
---            instances have arrived (each behind its length; with their checksum)
+--            instances have arrived (MessagePack, with its checksum)
 --   KEYS[2]  hash: "=" + instance -> what came along with its last grant: packed (born, seq) of its
 --            record and how many pairs of each bound follow, and these; with their checksum. If it
 --            is lost, the grant counts as spent.
@@ -288,24 +288,18 @@ function state.forget_blocks()
   blocks, new_blocks, blocks_count = {}, {}, false
 end
 
+-- The names in a text; nil if there is something else in it.
 local function names_in(text)
-  local names, position = {}, 1
-  for i = 1, BLOCK do
-    if position > #text then
-      break
+  local ok, names = pcall(cmsgpack.unpack, text)
+  if not ok or type(names) ~= 'table' or #names > BLOCK then
+    return nil
+  end
+  for i = 1, #names do
+    if type(names[i]) ~= 'string' then
+      return nil
     end
-    local length = byte(text, position)
-    names[i], position = sub(text, position + 1, position + length), position + 1 + length
   end
   return names
-end
-
-local function text_of(names)
-  local parts = {}
-  for i, name in ipairs(names) do
-    parts[i] = string.char(#name) .. name
-  end
-  return table.concat(parts)
 end
 
 -- The names of a block: an empty list if there is none, or it cannot be read.
@@ -325,7 +319,7 @@ function state.add_to_order(place)
   new_blocks[number] = true
 end
 
--- Leaves out those that were given up, of so many.
+-- Leaves out those that were given up, of so many. Only these names are read, not the records.
 function state.clear_order(count)
   local kept = {}
   for number = 0, floor((count - 1) / BLOCK) do
@@ -343,36 +337,27 @@ function state.clear_order(count)
   end
 end
 
--- What visits need of the instances from `place` on, of at most so many, and of one block: put into
--- `seen`, by place. False if something cannot be read.
-function state.read_some(seen, place, most)
-  local names, first = block(floor(place / BLOCK)), place % BLOCK
-  local fields, last = {}, min(#names, first + most)
-  for i = first + 1, last do
-    fields[#fields + 1] = RECORD_PREFIX .. names[i]
+-- Names and records of the instances from `place` on, as they are stored: of at most so many, and of
+-- one block.
+function state.some_records(place, most)
+  local all, first = block(floor(place / BLOCK)), place % BLOCK
+  local names, fields = {}, {}
+  for i = first + 1, min(#all, first + most) do
+    names[#names + 1], fields[#fields + 1] = all[i], RECORD_PREFIX .. all[i]
   end
-  if #fields == 0 then
-    return false
+  if #fields == 0 or records.forgotten then
+    return names, {}
   end
-  local read = records.forgotten and {} or redis.call('HMGET', LIMIT, unpack(fields))
-  for i, field in ipairs(fields) do
-    if field ~= records.own then
-      local text = records.changed[field] or read[i]
-      local record = text and scan_record(text, #limit.bounds)
-      if not record then
-        return false
-      end
-      record.name = names[first + i]
-      seen[place + i - 1] = record
-    else
-      seen[place + i - 1] = false
-    end
-  end
-  return true
+  return names, redis.call('HMGET', LIMIT, unpack(fields))
+end
+
+-- Something may come back to a pool at this time.
+function state.falls_due(at)
+  limit.due, limit.next_due = min(limit.due, at), min(limit.next_due, at)
 end
 
 -- The next request begins another round of the division.
-function state.end_round()
+function state.clear_round()
   limit.visited, limit.on_permits = 0, 0
   limit.fair_fillings, limit.level_fillings = {}, {}
   for i, b in ipairs(limit.bounds) do
@@ -566,10 +551,11 @@ function state.save(record)
   end
   local emptied = {}
   for number in pairs(new_blocks) do
-    local field, text = BLOCK_PREFIX .. number, text_of(blocks[number])
-    if text == '' then
+    local field = BLOCK_PREFIX .. number
+    if #blocks[number] == 0 then
       emptied[#emptied + 1] = field
     else
+      local text = cmsgpack.pack(blocks[number])
       fields[#fields + 1], fields[#fields + 2] = field, sealed(field, text)
     end
   end

@@ -13,7 +13,15 @@ from limiters.leases._format import MAX_INSTANCES, MAX_NAMES, QUEUE_LENGTH
 from tests.twins.history import HISTORIES, History
 from tests.twins.stores import Scripts
 
-SEEDS = {"short": 20, "long": 1, "contention": 2, "queue": 1, "bounds": 4, "long bounds": 1}
+SEEDS = {
+    "short": 20,
+    "long": 1,
+    "contention": 2,
+    "queue": 1,
+    "fleet": 1,
+    "bounds": 4,
+    "long bounds": 1,
+}
 """Of each batch."""
 
 
