@@ -22,6 +22,7 @@ GROUPS = {
     "asking": "asking",
     "sharing": "sharing",
     "limits": "limits",
+    "settlement": "settlement",
     "contract": "contract",
     "contract-slots": "contract_slots",
     "contract-rival": "contract_rival",

@@ -16,12 +16,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from benchmarks.figures import Figure
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.metrics import instrument
+from limiters import InFlight, Limits, ProvisionedResource, Rate
 
 COUNT = 20_000
 AT_ONCE = 2 * COUNT
 """Enough for the engine itself to sort notes, since there is no scrape."""
 ROUNDS = 160
 MOST = 1.03
+LIMITS = Limits(requests=Rate(1e9), tokens=Rate(1e12), calls=InFlight(1_000))
+"""So large that nothing waits for them."""
 
 
 def run() -> Iterator[Figure]:
@@ -32,19 +35,22 @@ def run() -> Iterator[Figure]:
         ("a callback of a millisecond, batches of 20", _callbacks),
     ):
         yield Figure(f"{title}: watched", _ratio(work), "x unwatched", at_most=MOST)
+    ratio = _ratio(_of_dimensions, lambda: Batcher(rate_limiter=ProvisionedResource(LIMITS)))
+    title = "costs of three dimensions, batches of 50: watched"
+    yield Figure(title, ratio, "x unwatched", at_most=MOST)
     registry, batcher = CollectorRegistry(), Batcher()
     instrument(batcher, registry)
     times = [_time(lambda: generate_latest(registry)) for _ in range(200)]
     yield Figure("a scrape of one Batcher", statistics.median(times) * 1000, "ms")
 
 
-def _ratio(work: Callable[[Batcher], float]) -> float:
+def _ratio(work: Callable[[Batcher], float], make: Callable[[], Batcher] = Batcher) -> float:
     plain, watched = [], []
     gc.collect()
     gc.disable()  # it would come by turns of its own
     try:
         for number in range(2 * ROUNDS):
-            batcher = Batcher()
+            batcher = make()
             # Each goes first as often as the other.
             if number % 4 in (1, 2):
                 instrument(batcher, CollectorRegistry())
@@ -84,6 +90,19 @@ def _many_at_once(batcher: Batcher) -> float:
         started = time.process_time()
         for operations in portions:
             batcher.enqueue_many(operations)
+        batcher.flush()
+        watcher.wait()
+        return time.process_time() - started
+
+
+def _of_dimensions(batcher: Batcher) -> float:
+    watcher = Watcher(_ignore, max_batch_size=50, batch_cost={"requests": 1, "calls": 1})
+    operations = [
+        Operation(watcher, {"tokens": 100 + n % 400}, n, batchable=True) for n in range(5_000)
+    ]
+    with batcher:
+        started = time.process_time()
+        batcher.enqueue_many(operations)
         batcher.flush()
         watcher.wait()
         return time.process_time() - started

@@ -181,7 +181,7 @@ def _task_time(url: str) -> Figure:
     spent: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(ROUNDS):
         for pack in spent:
-            division = Division.within(1, MOST) if pack else None
+            division = Division(1, MOST) if pack else None
             job = TaskJob(
                 DeliveryOptions(handler=take_nothing, rows="tuple", cost=1.0),
                 Columns("subject", "at"),

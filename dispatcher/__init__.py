@@ -20,12 +20,15 @@ if TYPE_CHECKING:
         NoOperationError,
         NothingRunError,
         NoWatcherError,
+        SettlementError,
         TooExpensiveError,
         TooManyAttemptsError,
     )
     from dispatcher.events import Event, Listener
+    from dispatcher.learned import Learned, LearnedKind
     from dispatcher.operation import Operation
     from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
+    from dispatcher.settlement import settle
     from dispatcher.state import State
     from dispatcher.watcher import Watcher
     from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
@@ -46,6 +49,8 @@ __all__ = [
     "HandlerError",
     "ImproperOrderError",
     "KeyComparisonError",
+    "Learned",
+    "LearnedKind",
     "LimiterError",
     "Listener",
     "NoOperationError",
@@ -58,11 +63,13 @@ __all__ = [
     "RateLimiter",
     "Reject",
     "Retry",
+    "SettlementError",
     "State",
     "Throttled",
     "TooExpensiveError",
     "TooManyAttemptsError",
     "Watcher",
+    "settle",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -83,12 +90,15 @@ __getattr__, __dir__ = lazily(
             "NoOperationError",
             "NothingRunError",
             "NoWatcherError",
+            "SettlementError",
             "TooExpensiveError",
             "TooManyAttemptsError",
         ],
         "dispatcher.events": ["Event", "Listener"],
+        "dispatcher.learned": ["Learned", "LearnedKind"],
         "dispatcher.operation": ["Operation"],
         "dispatcher.outcomes": ["Outcome", "PartialFailure", "Reject", "Retry", "Throttled"],
+        "dispatcher.settlement": ["settle"],
         "dispatcher.state": ["State"],
         "dispatcher.watcher": ["Watcher"],
         "limiters": ["ArgumentError", "LimiterError", "ProvisionedResource", "RateLimiter"],

@@ -38,6 +38,7 @@ parentheses::
         RegistrationCycleError (ValueError)      dispatcher.registration
       ReportError                                dispatcher.report
       RowsFailedError                            dispatcher.spark.errors
+      SettlementError                            dispatcher
       SparkSinkError                             dispatcher.spark
         BatchFailedError                         dispatcher.spark
         ChangedSinkError                         dispatcher.spark
@@ -62,7 +63,12 @@ from __future__ import annotations
 
 from limiters import errors
 from limiters._plain_numbers import plain
-from limiters.errors import DispatcherError, ImproperOrderError, NothingRunError
+from limiters.errors import (
+    DispatcherError,
+    ImproperOrderError,
+    NothingRunError,
+    SettlementError,
+)
 
 __all__ = [
     "AlreadyEnqueuedError",
@@ -78,6 +84,7 @@ __all__ = [
     "NoOperationError",
     "NoWatcherError",
     "NothingRunError",
+    "SettlementError",
     "TooExpensiveError",
     "TooManyAttemptsError",
 ]

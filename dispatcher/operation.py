@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.learned import KindOfCost, Learned
 from limiters._costs import AnyCost, checked_cost, plain_cost
 from limiters._support.validation import ArgumentError, flag, whole
-from limiters.errors import ImproperOrderError
+from limiters.errors import ImproperOrderError, SettlementError
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
@@ -53,7 +54,8 @@ class Operation:
     * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
       again once it has ended.
     * `cost`: what it takes of the limiter's capacity; zero needs none. A number, or a mapping such
-      as `{"tokens": 812}` for a limiter of several dimensions.
+      as `{"tokens": 812}` for a limiter of several dimensions; or `Learned(...)`, if it is learned
+      from those that were settled.
     * `payload`: yours; never looked at.
     * `batchable`: whether it may share a batch with others.
     * `key`: operations of one watcher and one key are raised in the order enqueued, one
@@ -76,11 +78,22 @@ class Operation:
     #
     # The Batcher goes by these, never by the properties, and tells operations apart by identity:
     # a class of the user's may define `==`, `__hash__` or `key` as it likes.
-    __slots__ = ("_attempts", "_batchable", "_cost", "_order", "_watcher", "_where", "payload")
+    __slots__ = (
+        "_attempts",
+        "_batchable",
+        "_cost",
+        "_kind",
+        "_order",
+        "_watcher",
+        "_where",
+        "payload",
+    )
 
     _attempts: int
     _batchable: bool
     _cost: AnyCost
+    _kind: KindOfCost
+    """Set only if its cost is learned."""
     _order: Order | None
     _watcher: Watcher | None
     _where: int | Claim | OperationBatch | None
@@ -88,7 +101,7 @@ class Operation:
     def __init__(
         self,
         watcher: Watcher | None,
-        cost: float | Mapping[str, float],
+        cost: float | Mapping[str, float] | Learned | KindOfCost,
         payload: Any,
         *,
         batchable: bool = False,
@@ -97,6 +110,9 @@ class Operation:
     ) -> None:
         # An int is a float to the type checker, which so takes the second test for dead.
         if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
+            if isinstance(cost, (Learned, KindOfCost)):
+                self._kind = cost.of(payload) if isinstance(cost, Learned) else cost
+                cost = self._kind.estimate
             cost = _checked(cost)
         self._watcher = watcher
         self.payload = payload
@@ -154,6 +170,17 @@ class Operation:
         """How often it has been raised: 0 before, 1 in its first batch."""
         return attempt_of(self)
 
+    def settle(self, actual: float | Mapping[str, float]) -> None:
+        """Says what it costs in truth, in its callback: once that is known, or several times while
+        an answer streams. The last one counts when the callback has returned; until then it counts
+        for no less than its `cost`. Dimensions that are not named count as estimated.
+
+        Each attempt is charged, and settled, by itself; what is never settled counts as estimated.
+        Raises ArgumentError for a cost that is not possible, and SettlementError if the operation
+        is not in a batch that runs, or in another one than this callback's. Thread-safe.
+        """
+        batch_of(self).settle_one(self, actual)
+
     def _check_free(self, term: str) -> None:
         where = self._where
         if where is None:
@@ -173,7 +200,23 @@ class Operation:
         return f"Operation(cost={plain_cost(self._cost)}, key={self.key!r}, attempt={self.attempt})"
 
 
+def batch_of(operation: Operation) -> OperationBatch:
+    """The batch in which it was raised last. SettlementError if there is none."""
+    where = operation._where
+    if where is None or isinstance(where, (int, Claim)):
+        raised = "waits to be raised again" if operation._attempts else "was not raised"
+        raise SettlementError(f"the operation {raised}; settle it in its callback")
+    return where
+
+
 one_cost = attrgetter("_cost")
+
+
+def learn(operation: Operation, actual: AnyCost) -> None:
+    """`operation` has cost `actual`, if its cost is one that is learned."""
+    kind: KindOfCost | None = getattr(operation, "_kind", None)
+    if kind is not None:
+        kind.learn(actual)
 
 
 def cost_of(operations: Iterable[Operation]) -> AnyCost:

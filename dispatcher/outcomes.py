@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from limiters._plain_numbers import plain
-from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, optional_seconds, seconds
+from limiters._support.validation import (
+    UNSHOWN,
+    ArgumentError,
+    Seconds,
+    flag,
+    optional_seconds,
+    seconds,
+)
 from limiters.errors import Sendable
 
 
@@ -77,14 +84,17 @@ class PartialFailure(Outcome):
 class Throttled(Outcome):
     """The datastore refused for lack of capacity (429): pause the Batcher, then try again.
 
-    Without `retry_after` the pause lasts for the Batcher's `pause_time`.
+    * `retry_after`: the pause. By default the Batcher's `pause_time`.
+    * `charged`: whether the datastore has charged the refused call to its limit. If not, the batch
+      counts for nothing, but for its calls in flight; its next attempt is charged by itself.
 
     >>> raise Throttled(retry_after=2)  # what the store's Retry-After says
     Traceback (most recent call last):
     dispatcher.outcomes.Throttled: throttled (retry after: 2)
     """
 
-    def __init__(self, retry_after: Seconds | None = None) -> None:
+    def __init__(self, retry_after: Seconds | None = None, *, charged: bool = True) -> None:
         self.retry_after = optional_seconds("retry_after", retry_after, zero=True)
+        self.charged = flag("charged", charged)
         said = "not said" if self.retry_after is None else self.retry_after
         super().__init__(f"throttled (retry after: {said})")

@@ -23,6 +23,13 @@ OFTEN = 0.01
 WHOSE = "{{ with $labels.limit }}limit {{ . }}{{ else }}Batcher {{ $labels.batcher }}{{ end }}"
 """The object of an alert: the shared limit, or the Batcher if it has none."""
 
+LIMIT_NAMED = "limit {{ $labels.limit }}{{ with $labels.dimension }} ({{ . }}){{ end }}"
+LIMIT_NAMED_FIRST = LIMIT_NAMED.replace("limit ", "Limit ", 1)
+"""A shared limit, and which of its dimensions, if it has several."""
+
+ALL_USED = "dispatcher:limit_used:ratio or dispatcher:slots_used:ratio"
+"""Of each limit and dimension, calls in flight included."""
+
 Severity = Literal["critical", "warning", "info"]
 
 
@@ -68,6 +75,7 @@ RECORDS = (
         "dispatcher:limit_used:ratio",
         lambda pace: measures.used(RULES, pace.window(2 * MINUTE)),
     ),
+    Record("dispatcher:slots_used:ratio", lambda pace: measures.slots_used(RULES)),
     Record("dispatcher:limit_wanted:ratio", lambda pace: measures.wanted(RULES)),
     Record("dispatcher:failed_batches:ratio", lambda pace: measures.failed(pace.window(300))),
     Record("dispatcher:topic_due:messages", lambda pace: measures.due(RULES)),
@@ -112,11 +120,37 @@ ALERTS = (
         "info",
         lambda pace: "dispatcher:limit_used:ratio > 0.9",
         30 * MINUTE,
-        "Limit {{ $labels.limit }} has been used to {{ $value | humanizePercentage }}",
+        f"{LIMIT_NAMED_FIRST} has been used to {{{{ $value | humanizePercentage }}}}",
         "It is kept to, but there is no room left: what comes on top waits. See who uses it in the "
         "dashboard of the limit. Raise what the datastore allows and then the limit "
-        "(`dispatcher limit set`), or give the less urgent instances a smaller weight.",
-        _of_limit("Is the limit used?"),
+        "(`dispatcher limit set`), or give the less urgent instances a smaller weight. Of several "
+        "dimensions, only the one that is named has to be raised.",
+        _of_limit("Which dimension binds?"),
+    ),
+    Alert(
+        "DispatcherSlotsTaken",
+        "warning",
+        lambda pace: "dispatcher:slots_used:ratio >= 1",
+        10 * MINUTE,
+        f"All calls in flight that {LIMIT_NAMED} allows are taken",
+        "New calls wait until one ends. If calls end as quickly as usual, the limit does its work: "
+        "raise it if the API allows more. If few end, callbacks hang: see "
+        "dispatcher_callback_seconds, and give your client a time-out. Overdue ones are of an "
+        "instance that was killed: they are free max_operation_time after its lease.",
+        _of_limit("How many calls are in flight?"),
+    ),
+    Alert(
+        "DispatcherDimensionNeverBinds",
+        "info",
+        lambda pace: measures.never_binds(pace.window(DAY)),
+        60 * MINUTE,
+        f"{LIMIT_NAMED_FIRST} was used to {{{{ $value | humanizePercentage }}}} at most "
+        "within a day, while another dimension was used up",
+        "Perhaps operations do not name this dimension in their costs, so that it limits nothing, "
+        "or name it in a smaller unit; compare its spending with what the API reports. If that is "
+        "right, the limit allows far more of it than the other dimensions let through, and nothing "
+        "has to be done: silence this alert.",
+        _of_limit("Which dimension binds?"),
     ),
     Alert(
         "DispatcherThrottled",
@@ -133,7 +167,10 @@ ALERTS = (
     Alert(
         "DispatcherCapacityIdle",
         "warning",
-        lambda pace: "dispatcher:limit_used:ratio < 0.7 and dispatcher:limit_wanted:ratio > 1",
+        lambda pace: (
+            f"max without (dimension) ({ALL_USED}) < 0.7 and "
+            "max without (dimension) (dispatcher:limit_wanted:ratio) > 1"
+        ),
         10 * MINUTE,
         "Limit {{ $labels.limit }} is used to {{ $value | humanizePercentage }} only, while "
         "instances wait for it",

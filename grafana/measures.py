@@ -19,6 +19,11 @@ def by(*labels: str) -> str:
     return f"by ({', '.join(('cluster', *labels))})"
 
 
+def on(*labels: str) -> str:
+    """Return how panels match the series of two queries."""
+    return by(*labels).replace("by", "on", 1)
+
+
 def here(more: str = "") -> str:
     """Return the condition of a panel."""
     return f"{CLUSTER}, {more}" if more else CLUSTER
@@ -42,6 +47,27 @@ def capacity(by: str, where: str = "", kind: str = "shared") -> str:
 def used(by: str, window: str, where: str = "") -> str:
     """The part of the limit that is used: 1 is all of it."""
     return f"{spent(by, window, where)} / ({capacity(by, where)} > 0)"
+
+
+def slots_used(by: str, where: str = "") -> str:
+    """The part of the calls in flight that are taken: 1 is all of them."""
+    inner = by.replace(", state, outcome", "") if by == RULES else by.replace(")", ", state)")
+    slots = f'dispatcher_cluster_inflight_slots{{{_and(where)}state=~"busy|overdue"}}'
+    return f"sum {by} (max {inner} ({slots})) / ({capacity(by, where)} > 0)"
+
+
+def bound_used(by: str, window: str, where: str = "") -> str:
+    """The part that is used of each window of a rate, and of calls in flight."""
+    return f"{used(by, window, where)}\nor\n{slots_used(by, where)}"
+
+
+def never_binds(window: str) -> str:
+    """Dimensions that were never used to a tenth in that time, of limits that are used up now in
+    another one."""
+    rates, slots = "dispatcher:limit_used:ratio", "dispatcher:slots_used:ratio"
+    ever = f"(max_over_time({rates}[{window}]) or max_over_time({slots}[{window}]))"
+    now = f"max without (dimension) ({rates} or {slots}) > 0.9"
+    return f"{ever} < 0.1\nand ignoring (dimension)\n({now})"
 
 
 def wanted(by: str, where: str = "") -> str:

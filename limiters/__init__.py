@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         LimiterError,
         LimiterStoppedError,
         ReserveTimeoutError,
+        SettlementError,
         SharedCapacityNotProvisionedError,
     )
     from limiters.events import Event, Listener
@@ -54,6 +55,7 @@ __all__ = [
     "RedisLeaseManager",
     "Reservation",
     "ReserveTimeoutError",
+    "SettlementError",
     "SharedCapacityNotProvisionedError",
     "SharedResource",
     "seconds",
@@ -75,6 +77,7 @@ __getattr__, __dir__ = lazily(
             "LimiterError",
             "LimiterStoppedError",
             "ReserveTimeoutError",
+            "SettlementError",
             "SharedCapacityNotProvisionedError",
         ],
         "limiters.events": ["Event", "Listener"],

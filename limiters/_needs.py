@@ -44,8 +44,11 @@ def needs_of(bounds: Sequence[Wanted], seconds: float) -> list[float]:
         return [one.need for one in bounds]
     calls = _growth(rates) * seconds
     flows = [one.mix * (calls if one.slots else one.period) for one in bounds]
-    most = min(one.capacity / flow for one, flow in zip(bounds, flows, strict=True) if flow > 0)
+    parts = (one.capacity / flow for one, flow in zip(bounds, flows, strict=True) if flow > 0)
+    most = min(parts, default=0.0)
     full = [flow * most for flow in flows]
+    if not any(flow for one, flow in zip(bounds, full, strict=True) if not one.slots):
+        return [min(one.need, one.capacity) for one in bounds]  # the mix vanishes in a product
     part = max(
         min(1.0, one.need / flow)
         for one, flow in zip(bounds, full, strict=True)

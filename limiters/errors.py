@@ -109,6 +109,10 @@ class ImproperOrderError(DispatcherError):
     """A call that does not fit the state: started twice, stopped before it was started."""
 
 
+class SettlementError(DispatcherError):
+    """A true cost was given where there is nothing to settle. Nothing has changed."""
+
+
 class LimiterStoppedError(LimiterError):
     """The limiter was stopped while somebody waited for it."""
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from limiters import events
-from limiters._budgets.ledger import ledger_of
+from limiters._bound_names import bound_names
+from limiters._budgets.ledger import BoundLedger, ledger_of
 from limiters._budgets.several import one_ledger
 from limiters._budgets.spend import Spend
 from limiters._costs import AnyCost, is_covered, lesser
@@ -14,13 +15,13 @@ from limiters._plain_numbers import plain
 from limiters._resource.reservation import Receipt
 from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
-from limiters._stats.standing import Standing
+from limiters._stats.standing import BoundStanding, Standing
 from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, amount, in_seconds, seconds
-from limiters.limits import Limits
+from limiters.limits import Bound, BoundKind, Limits
 
 
 def _capacity(name: str, value: object) -> float | Limits:
@@ -107,15 +108,28 @@ class ProvisionedResource(Resource):
     def standing(self) -> Standing:
         """What it allows, what waits, what was spent."""
         with self._lock:
+            now = self._clock.now()
             return Standing(
                 name="",
                 shared=self._limits.nothing,
                 reserved=self._limits.most,
                 max=self._limits.most,
                 demand=self._demand,
+                bounds=self._bound_standings(now),
                 spent_shared=self._limits.nothing,
                 spent_reserved=self._ledger.total(),
             )
+
+    def _bound_standings(self, now: float) -> tuple[BoundStanding, ...]:
+        bounds = self._limits.bounds
+        names = bound_names((bound.dimension, bound.period) for bound in bounds)
+        demand = self._limits.by_bound(self._demand)
+        return tuple(
+            _standing(name, bound, ledger, waiting, now)
+            for name, bound, ledger, waiting in zip(
+                names, bounds, self._ledgers, demand, strict=True
+            )
+        )
 
     def _provision(self) -> None:
         self._emitter.emit(events.PROVISION_DONE)
@@ -218,3 +232,20 @@ class ProvisionedGrant:
         """Gives back what was not spent."""
         unused, self._unused = self._unused, self.amount * 0
         self._limiter.give_back(unused)
+
+
+def _standing(
+    name: str, bound: Bound, ledger: BoundLedger, demand: float, now: float
+) -> BoundStanding:
+    busy = ledger.spent(now)
+    slots = bound.kind is BoundKind.SLOTS
+    return BoundStanding(
+        dimension=name,
+        shared=0.0,
+        reserved=bound.capacity,
+        max=bound.capacity,
+        demand=demand,
+        spent_reserved=ledger.total(),
+        slots_busy=busy if slots else None,
+        slots_idle=max(0.0, bound.capacity - busy) if slots else None,
+    )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from limiters import events
-from limiters._costs import AnyCost, greater, is_covered, lesser, plain_cost
+from limiters._costs import AnyCost, Costs, greater, is_covered, lesser, plain_cost
 from limiters._instance_share import InstanceShare
 from limiters._plain_numbers import plain
 from limiters._resource.reservation import Receipt
@@ -19,6 +19,7 @@ from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
 from limiters._sharing.arguments import limits_of, reserved_of, terms_of
 from limiters._sharing.asking import Asking
+from limiters._sharing.bound_standings import bound_standings
 from limiters._sharing.budget import SharedBudget
 from limiters._sharing.grant import SharedGrant
 from limiters._sharing.options import SharedResourceOptions
@@ -39,6 +40,7 @@ from limiters.leases._messages import (
     shared_amount,
     weight_units,
 )
+from limiters.leases._totals import counters_of, name_in
 from limiters.leases.protocol import LeaseManager
 from limiters.limits import Limits
 
@@ -85,7 +87,7 @@ class SharedResource(Resource):
         self._sync_failures = 0
         self._begin_share(self._terms)
         self._provisioning = Provisioning()
-        self._tally = Tally()
+        self._tally = Tally(counters_of(self._shared_limits.dimensions))
         self._wakes_at = -1.0
         self._asking: Asking | None = None
         self._said_twice = False
@@ -189,6 +191,7 @@ class SharedResource(Resource):
                 reserved=self._reserved,
                 max=self._budget.most,
                 demand=self._demand,
+                bounds=bound_standings(self._budget, self._demand, self._spent_before, now),
                 member=share.profile.label,
                 spent_shared=self._spent_before + self._budget.spent_shared,
                 spent_reserved=self._budget.spent_reserved,
@@ -301,16 +304,16 @@ class SharedResource(Resource):
         return self._tally.publish(source)
 
     def _untold(self, read: tuple[float, ...]) -> tuple[float, ...]:
-        own = {
-            "spent_shared": self._first(self._spent_before + self._budget.spent_shared),
-            "spent_reserved": self._first(self._budget.spent_reserved),
-            "sync_failures": self._sync_failures,
-        }
+        own: dict[str, float] = {"sync_failures": self._sync_failures}
+        for counter, spent in (
+            ("spent_shared", self._spent_before + self._budget.spent_shared),
+            ("spent_reserved", self._budget.spent_reserved),
+        ):
+            dimensions = self._shared_limits.dimensions
+            for dimension in dimensions:
+                cost = spent.amount(dimension) if isinstance(spent, Costs) else spent
+                own[name_in(counter, dimension, dimensions)] = cost
         return self._tally.untold(read, own)
-
-    def _first(self, cost: AnyCost) -> float:
-        """What it is in the first dimension: others see that."""
-        return self._shared_limits.by_bound(cost)[0]
 
     # Changing it.
 
@@ -329,7 +332,12 @@ class SharedResource(Resource):
             )
         own = self._terms
         changed = self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp))
-        if not changed and len(own.bounds) == 1:
+        if not changed and isinstance(capacity, Mapping):  # it is gone: made once more, and changed
+            self._manager.set_terms(
+                capacity=self._shared_limits, factor=own.factor, lease_time=own.lease / 1000
+            )
+            self._manager.set_terms(capacity=capacity)
+        elif not changed:
             self._manager.set_terms(
                 capacity=capacity,
                 factor=own.factor,

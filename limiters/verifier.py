@@ -2,7 +2,9 @@
 
 It knows nothing of ledgers and leases. Whoever ran callbacks notes (time, instance, cost) as
 each of them began, by one clock, and hands the notes in. For limits of several dimensions the cost
-is a mapping, and (time, instance, cost, end) also says when the callback returned.
+is a mapping, and (time, instance, cost, end) also says when the callback returned. Where actual
+costs are known only afterwards, an entry has both: `cost` is then the estimate that was charged,
+and the actual cost is what is judged.
 """
 
 from __future__ import annotations
@@ -26,6 +28,13 @@ class Spent(NamedTuple):
     at: float
     instance: str
     cost: float
+    actual: float | None = None
+    """The actual cost, if it was settled: then `cost` is its estimate."""
+
+    @property
+    def judged(self) -> float:
+        """What counts."""
+        return self.cost if self.actual is None else self.actual
 
 
 class SpentCall(NamedTuple):
@@ -36,6 +45,8 @@ class SpentCall(NamedTuple):
     cost: float | Mapping[str, float]
     end: float | None = None
     """When the callback returned. None: it never did, and may have run as long as a call may."""
+    actual: float | Mapping[str, float] | None = None
+    """The actual cost, if it was settled; of dimensions that it does not name, the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,13 @@ class Verdict:
     total: float
     used: float
     """The share of the capacity that was used after the first entry, until the last one."""
+    estimated: float = 0.0
+    """The sum of the estimates; `total` is that of the actual costs, where they are known."""
+
+    @property
+    def cost_ratio(self) -> float:
+        """The actual costs as a share of the estimates; 1.0 if nothing was spent."""
+        return self.total / self.estimated if self.estimated else 1.0
 
     @property
     def holds(self) -> bool:
@@ -62,9 +80,10 @@ class Verdict:
         if not self.windows:
             return "nothing was spent"
         result = "no window over" if self.holds else f"{self.over} OVER"
+        settled = "" if self.cost_ratio == 1 else f"; {self.cost_ratio:.4f} of the estimated costs"
         return (
             f"{result} of {self.windows}; the fullest at {self.worst:.4f} of the limit, "
-            f"ending at {self.worst_at:.3f}; {self.used:.4f} of the capacity used"
+            f"ending at {self.worst_at:.3f}; {self.used:.4f} of the capacity used{settled}"
         )
 
 
@@ -92,7 +111,7 @@ Capacity = float | Sequence[tuple[float, float]]
 
 
 def verify(
-    log: Iterable[tuple[float, str, float]],
+    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
     capacity: Capacity,
     *,
     period: Seconds = 1.0,
@@ -110,7 +129,8 @@ def verify(
     counts as over only if it is over wherever in that time the starts were: if notes that are
     less than `period - late` apart cost more than the limit.
 
-    Reserved capacity, if there is any, belongs into `capacity`: that of all instances.
+    Reserved capacity, if there is any, belongs into `capacity`: that of all instances. An entry of
+    four says the actual cost besides its estimate: windows are judged by that.
 
     >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
     1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 0.5556 of the capacity used
@@ -121,11 +141,11 @@ def verify(
     if late >= period:
         raise ArgumentError("late", late, f"be less than the period, {plain(period)} s")
     steps = _steps(capacity)
-    entries = sorted(_checked(Spent(*entry)) for entry in log)
+    entries = sorted((_checked(Spent(*entry)) for entry in log), key=lambda entry: entry.at)
     if not entries:
         return Verdict(0, 0, 0.0, 0.0, 0.0, 0.0)
     times = [entry.at for entry in entries]
-    sums = list(itertools.accumulate((entry.cost for entry in entries), initial=0.0))
+    sums = list(itertools.accumulate((entry.judged for entry in entries), initial=0.0))
     over, worst, worst_at = 0, 0.0, times[0]
     ends = _ends(times, steps, period + settling)
     span = period - late
@@ -144,6 +164,7 @@ def verify(
         worst_at=worst_at,
         total=total,
         used=_used(entries, steps, period),
+        estimated=math.fsum(entry.cost for entry in entries),
     )
 
 
@@ -175,23 +196,32 @@ def verify_limits(
         raise ArgumentError("limits", UNSHOWN, "name at least one Limits, not an empty list")
     first = steps[0][1]
     calls = [SpentCall(*entry) for entry in log]
-    costs = [first.by_bound(first.checked("cost", call.cost)) for call in calls]
+    costs = [_costs_of(call, first) for call in calls]
     verdicts = []
     for number, bound in enumerate(first.bounds):
         capacity = [(at, one.bounds[number].capacity) for at, one in steps]
         pairs = zip(calls, costs, strict=True)
-        charged = [(call, cost[number]) for call, cost in pairs if cost[number]]
+        charged = [(call, *cost[number]) for call, cost in pairs if any(cost[number])]
         if bound.kind is BoundKind.SLOTS:
-            intervals = [(call.at, _end_of(call, bound), slots) for call, slots in charged]
+            intervals = [(call.at, _end_of(call, bound), slots) for call, slots, _ in charged]
             verdicts.append((bound, _verify_slots(intervals, capacity, settling)))
         else:
             spent = [
-                (_end_of(call, bound) if bound.at_end else call.at, call.instance, cost)
-                for call, cost in charged
+                (_end_of(call, bound) if bound.at_end else call.at, call.instance, cost, actual)
+                for call, cost, actual in charged
             ]
             verdict = verify(spent, capacity, period=bound.period, settling=settling, late=late)
             verdicts.append((bound, verdict))
     return LimitsVerdict(tuple(verdicts))
+
+
+def _costs_of(call: SpentCall, limits: Limits) -> list[tuple[float, float]]:
+    """The estimate and the actual cost, for each bound."""
+    estimated = limits.checked("cost", call.cost)
+    actual = estimated
+    if call.actual is not None:
+        actual = limits.actual("actual", call.actual, estimated)
+    return list(zip(limits.by_bound(estimated), limits.by_bound(actual), strict=True))
 
 
 def _end_of(call: SpentCall, bound: Bound) -> float:
@@ -229,11 +259,12 @@ def _verify_slots(
         worst_at=worst_at,
         total=math.fsum(slots for _, _, slots in calls),
         used=busy / there if there else 0.0,
+        estimated=math.fsum(slots for _, _, slots in calls),
     )
 
 
 def fairness(
-    log: Iterable[tuple[float, str, float]],
+    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
     instances: Sequence[str],
     *,
     start: float,
@@ -248,9 +279,10 @@ def fairness(
     1.0
     """
     spent = dict.fromkeys(instances, 0.0)
-    for at, instance, cost in log:
+    for entry in (Spent(*one) for one in log):
+        at, instance = entry.at, entry.instance
         if start <= at < end and instance in spent:
-            spent[instance] += cost / (weights[instance] if weights else 1.0)
+            spent[instance] += entry.judged / (weights[instance] if weights else 1.0)
     squares = math.fsum(cost * cost for cost in spent.values())
     if not squares:
         return 1.0
@@ -258,7 +290,8 @@ def fairness(
 
 
 def _checked(entry: Spent) -> Spent:
-    if not (math.isfinite(entry.at) and 0 <= entry.cost < math.inf):
+    costs_are_valid = 0 <= entry.cost < math.inf and 0 <= entry.judged < math.inf
+    if not (math.isfinite(entry.at) and costs_are_valid):
         raise ArgumentError("log", entry, "have finite times, and costs of zero or more")
     return entry
 
@@ -292,7 +325,7 @@ def _largest(steps: list[tuple[float, float]], start: float, end: float) -> floa
 
 def _used(entries: list[Spent], steps: list[tuple[float, float]], period: float) -> float:
     first, last = entries[0].at, entries[-1].at
-    spent = math.fsum(entry.cost for entry in entries if entry.at > first)
+    spent = math.fsum(entry.judged for entry in entries if entry.at > first)
     return spent * period / _could_have(steps, first, last) if spent else 0.0
 
 

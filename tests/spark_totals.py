@@ -34,5 +34,15 @@ def introduce(client: Redis, query: str) -> None:
 
 def finish(client: Redis, quoted: str, **changes: float) -> None:
     """A micro-batch of it has ended."""
-    for name, number in (MICRO_BATCH | changes).items():
+    _add(client, quoted, MICRO_BATCH | changes)
+
+
+def spend(client: Redis, quoted: str, **costs: float) -> None:
+    """A micro-batch of it has ended that has cost something in several dimensions."""
+    told = {name: number for name, number in MICRO_BATCH.items() if name != "cost"}
+    _add(client, quoted, told | {f"cost:{dimension}": cost for dimension, cost in costs.items()})
+
+
+def _add(client: Redis, quoted: str, numbers: dict[str, float]) -> None:
+    for name, number in numbers.items():
         client.hincrbyfloat(f"{PREFIX}:{{{quoted}}}:totals", name, number)

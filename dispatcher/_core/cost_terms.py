@@ -7,7 +7,7 @@ import math
 from dispatcher._core.queues.buffer import NEVER
 from dispatcher.errors import TooExpensiveError
 from dispatcher.watcher import WatcherTerms
-from limiters._costs import AnyCost, Costs, is_covered
+from limiters._costs import AnyCost, Costs, checked_cost, is_covered
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 from limiters.limits import BoundKind
@@ -44,6 +44,18 @@ class CostTerms:
             advice = "or the Batcher a rate_limiter with Limits of these dimensions"
             raise ArgumentError(name, dict(cost), "be a number without a rate_limiter", advice)
         return cost
+
+    @property
+    def are_limited(self) -> bool:
+        """Whether there is a limiter that is charged."""
+        return self._limits is not None
+
+    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
+        """`value` as the actual cost of what was estimated at `estimated`, in the same form.
+        ArgumentError of the argument `name` if it is no possible cost."""
+        if self._limits is not None:
+            return self._limits.actual(name, value, estimated)
+        return self.normal(name, checked_cost(name, value))
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """What a batch costs besides its operations."""

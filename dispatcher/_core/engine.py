@@ -55,7 +55,9 @@ class Engine:
         self.demand = Demand(limiter, self.costs, self.lanes, self.open_work, environment)
         self.pausing = Pausing(pause, self.demand, self.open_work.totals, self.emit)
         self.batch_end = BatchEnd(self.open_work, self.lanes, self.pausing, environment)
-        self._batch_start = BatchStart(self.open_work, self.lanes, self.batch_end, environment)
+        self._batch_start = BatchStart(
+            self.open_work, self.lanes, self.batch_end, self.costs, environment
+        )
         self._ceiling = CostCeiling(limiter, self.costs, buffer, self.lanes, self.batch_end)
         self._inbox = InboxReader(buffer, self.open_work, self.lanes, limited=limiter is not None)
         self._flusher = Flusher(

@@ -67,5 +67,5 @@ class Observed:
     def _forget(self, observer: Observer) -> None:
         facts = {"happening": "observer-raised"}
         kind = type(observer).__qualname__  # its `repr` may raise as well
-        _log.exception("an observer raised, and is told nothing more: a %s", kind, extra=facts)
+        _log.exception("an observer raised, and is not called again: a %s", kind, extra=facts)
         self.observers = tuple(one for one in self.observers if one is not observer)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from dispatcher.builders._fields import MeasurementField, Where, check_hashable
@@ -15,6 +17,7 @@ from dispatcher.builders._windows import saved
 from dispatcher.builders._windows.bulk import plain_numbers
 from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, ClosingRule
 from dispatcher.builders._windows.duplicates import Duplicates
+from dispatcher.builders._windows.in_order import WindowRun, are_in_order, runs
 from dispatcher.builders._windows.windows import Window, Windows
 from dispatcher.builders.errors import MeasurementError
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, flag, seconds
@@ -22,6 +25,7 @@ from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, flag, 
 M = TypeVar("M")
 _NUMBER = TimeKind.NUMBER
 _NONE = object()
+_DUE_AND_START = itemgetter(0, 1)
 
 _SINCE_1970 = 10**8
 """A clock in seconds since 1970 shows more than this since 1973."""
@@ -292,9 +296,84 @@ class EventTimeBuilder(Generic[M]):
     def _add_numbers(
         self, messages: Sequence[M], nows: Sequence[Any], keys: Sequence[Any], times: Sequence[Any]
     ) -> list[Batch[M]]:
+        """Add all: those that come in order of time batch by batch, others one by one."""
+        self._kind = self._now_kind = _NUMBER
+        if not are_in_order(times):
+            return self._add_one_by_one(messages, nows, keys, times)
+        closed = list[Batch[M]]()
+        done = 0
+        while done < len(times):
+            # Up to here messages may belong to an open batch.
+            after = bisect_right(times, self._windows.last_end, done)
+            if after == done:
+                done = self._add_runs(messages, nows, keys, times, done, closed)
+                if done == len(times):
+                    break
+                after = bisect_right(times, self._rule.window.after(times[done]), done)
+            closed += self._add_one_by_one(
+                *(one[done:after] for one in (messages, nows, keys, times))
+            )
+            done = after
+        return closed
+
+    def _add_runs(
+        self,
+        messages: Sequence[M],
+        nows: Sequence[Any],
+        keys: Sequence[Any],
+        times: Sequence[Any],
+        begin: int,
+        closed: list[Batch[M]],
+    ) -> int:
+        """Add messages from `begin` on, all later than those of open batches, as far as they are
+        plain runs; where they end. What is closed by then goes to `closed`."""
+        rule, known, queue = self._rule, self._closed, self._queue
+        found = list(
+            runs(
+                keys,
+                times,
+                nows,
+                begin,
+                end_of=rule.window.after,
+                due_of=rule.due_of,
+                known=known.known,
+            )
+        )
+        if not found:
+            return begin
+        now = self._now = nows[found[-1].until - 1]
+        due_now: list[tuple[Any, Any, Window | WindowRun]] = []
+        while queue and queue[0][0] <= now:
+            due, start, _, window = heapq.heappop(queue)
+            if window.due == due:
+                due_now.append((due, start, window))
+        due_now += [(run.due, run.start, run) for run in found if run.due <= now]
+        due_now.sort(key=_DUE_AND_START)
+        for due, _, it in due_now:
+            if isinstance(it, Window):
+                closed.append(self._close(it, due))
+                continue
+            place = slice(it.begin, it.until)
+            closed.append(Batch(list(messages[place]), it.start, it.end))
+            until = rule.memory.after(due)
+            known.forget(now)
+            if known.batches or until >= now:  # else it would be forgotten below
+                known.remember(list(zip(keys[place], times[place], strict=True)), until)
+        known.forget(now)
+        for run in found:
+            if run.due > now:
+                place = slice(run.begin, run.until)
+                window = Window(run.start, run.end)
+                window.times = dict(zip(keys[place], times[place], strict=True))
+                window.arrivals, window.messages = list(nows[place]), list(messages[place])
+                self._open(window)
+        return found[-1].until
+
+    def _add_one_by_one(
+        self, messages: Sequence[M], nows: Sequence[Any], keys: Sequence[Any], times: Sequence[Any]
+    ) -> list[Batch[M]]:
         """Add all in one loop: most messages only join the batch of the one before."""
         known, closed = self._closed, list[Batch[M]]()
-        self._kind = self._now_kind = _NUMBER
         window: Window | None = None
         due, forgets = self._next_event()
         for message, now, key, time in zip(messages, nows, keys, times, strict=True):

@@ -1,4 +1,4 @@
-"""The collector: what Prometheus' own registry asks, and how readings become its samples."""
+"""The collector that a registry of prometheus-client asks, and how readings become samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = logging.getLogger("dispatcher.metrics")
 
 
 class PartsCollector(Collector):
-    """Reads its parts when it is asked to: one for each registry. Thread-safe.
+    """Reads its parts at each scrape: one for each registry. Thread-safe.
 
     A part that cannot be read is left out, and the log says so once, until it can again.
     """
@@ -35,17 +35,17 @@ class PartsCollector(Collector):
         self.renew_locks()
         self._parts: list[Part] = []
         self._retired = Readings()
-        """What was counted by things that are gone: counters never go back."""
+        """Counters of things that are gone: counters never go back."""
         self._silent: set[int] = set()
 
     def renew_locks(self) -> None:
         """For a forked child: threads that stayed in its parent may have held them."""
         self._lock = threading.Lock()
         self._reading = threading.Lock()
-        """One at a time. Redis may be asked meanwhile, for which nobody else waits."""
+        """Held while values are read. Parts may ask Redis meanwhile, so the other lock is free."""
 
     def add(self, parts: Iterable[Part]) -> list[Part]:
-        """Reads these too, but for those of things that it reads already; those it took."""
+        """Read these parts, too, unless their things are read already. Return the new ones."""
         parts = list(parts)
         with self._lock:
             known = {id(part.subject) for part in self._parts if part.subject is not None}
@@ -57,20 +57,20 @@ class PartsCollector(Collector):
         return new
 
     def limit_of(self, limiter: object) -> str | None:
-        """The label of a limiter that is read already."""
+        """Return the label of a limiter that is read already; None if it is not."""
         with self._lock:
             known = [part for part in self._parts if part.subject is limiter]
         return next((part.limit for part in known if isinstance(part, OfLimiter)), None)
 
     def remove(self, parts: Iterable[Part]) -> None:
-        """Reads these no more, nor what they counted."""
+        """Stop reading these parts, and forget what they counted."""
         gone = set(map(id, parts))
         with self._lock:
             self._parts = [one for one in self._parts if id(one) not in gone]
             self._silent -= gone
 
     def read(self) -> Readings:
-        """What all parts say now."""
+        """Read all parts, those that are gone for the last time."""
         with self._reading:
             for part in self._gone():
                 for reading in self._read(part):
@@ -85,15 +85,15 @@ class PartsCollector(Collector):
             return readings
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: else a registry would have it read all, only to learn its names."""
+        """Return nothing: a registry would read everything only to learn names."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """For the registry."""
+        """Read all values, for the registry that is scraped."""
         return families(self.read())
 
     def _gone(self) -> list[Part]:
-        """Parts of things that are gone, taken out."""
+        """Remove the parts of things that are gone, and return them."""
         kept: list[Part] = []
         gone: list[Part] = []
         with self._lock:
@@ -106,7 +106,7 @@ class PartsCollector(Collector):
         readings: list[Reading] = []
         try:
             readings.extend(part.read())
-        except Exception as error:  # whoever scrapes is to see all others
+        except Exception as error:  # the other parts are shown all the same
             if id(part) not in self._silent:
                 self._silent.add(id(part))
                 what = type(part).__name__
@@ -118,7 +118,7 @@ class PartsCollector(Collector):
 
 
 def families(readings: Readings) -> Iterator[Metric]:
-    """The same, as Prometheus has it."""
+    """Convert readings to the families of samples that prometheus-client writes."""
     found = readings.by_metric()
     for metric in names.METRICS:
         if metric in found:
@@ -163,7 +163,7 @@ def _buckets(reading: Reading) -> list[tuple[str, float] | tuple[str, float, Exe
 
 
 def le_of(value: Histogram, bucket: int) -> str:
-    """The bound of a bucket, as Prometheus writes it.
+    """Return the bound of a bucket as Prometheus writes it.
 
     >>> le_of(Histogram((0.5,)), 0), le_of(Histogram((0.5,)), 1)
     ('0.5', '+Inf')

@@ -13,12 +13,12 @@ from dispatcher.metrics.readings import Readings
 
 
 def text_of(readings: Readings) -> str:
-    """What a scrape would give."""
+    """Return the text of a scrape."""
     return generate_latest(registry_of(_Fixed(readings))).decode()
 
 
 def registry_of(collector: Collector) -> CollectorRegistry:
-    """A registry that asks `collector` alone."""
+    """Return a registry that asks `collector` alone."""
     registry = CollectorRegistry()
     registry.register(collector)
     return registry
@@ -33,5 +33,5 @@ class _Fixed(Collector):
 
 
 def default_page() -> tuple[bytes, str]:
-    """What Prometheus' own registry has, and of which type that is."""
+    """Return the text of the default registry of prometheus-client, and its content type."""
     return generate_latest(REGISTRY), CONTENT_TYPE_LATEST

@@ -12,7 +12,8 @@ from dispatcher._http_port import BoundedConnections
 
 
 def server_of(port: int, addr: str, registry: CollectorRegistry) -> WSGIServer:
-    """A server that listens, and serves once it is told to. OSError if it cannot listen there."""
+    """Return a server that listens, and serves as soon as `serve_forever` is called. OSError if it
+    cannot listen there."""
 
     class OfThatFamily(BoundedConnections, WSGIServer):
         address_family = socket.getaddrinfo(addr, port, type=socket.SOCK_STREAM)[0][0]

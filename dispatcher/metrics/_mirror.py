@@ -27,8 +27,8 @@ EVERY = 1.0
 """Seconds between two copies."""
 
 GONE = {"sum": 0.0, "max": 0.0, "min": 1.0}
-"""What is left of a gauge that nobody tells any more, by how those of several processes are put
-together: a file keeps its values, and none may say of what is gone that it waits or is away."""
+"""The value of a gauge whose object is gone, by how those of several processes are combined. A
+file keeps its values, and none may show an object that is gone as waiting or away."""
 
 
 def is_multi_process() -> bool:
@@ -45,17 +45,17 @@ class Mirror:
         self._values: dict[tuple[object, ...], Any] = {}
         self._counted: dict[tuple[object, ...], float] = {}
         self._gauges: set[tuple[Metric, tuple[str, ...]]] = set()
-        """Those of the last copy, and their labels."""
+        """Gauges of the last copy, and their labels."""
         self._lock = threading.Lock()
         self._damped = RateLimitedLog(_log)
 
     def start(self) -> None:
-        """From now on."""
+        """Start copying, every second and when the process ends."""
         threading.Thread(target=self._run, name="dispatcher-metrics", daemon=True).start()
         atexit.register(self._try_to_copy)
 
     def copy(self) -> None:
-        """Copies everything now."""
+        """Copy all values to the files, once."""
         if os.getpid() != self._process:  # in a forked child they are its parent's
             return
         with self._lock:
@@ -101,7 +101,7 @@ class Mirror:
     def _count(
         self, metric: Metric, name: str, more: tuple[str, ...], labels: tuple[str, ...], now: float
     ) -> None:
-        """Adds what was counted since the last copy."""
+        """Add the difference to the last copy."""
         place = name, labels
         before = self._counted.get(place, 0.0)
         value = self._value(metric, name, more, labels)
@@ -112,7 +112,7 @@ class Mirror:
     def _value(
         self, metric: Metric, name: str, more: tuple[str, ...], labels: tuple[str, ...]
     ) -> Any:
-        """That of `labels`; `more`: the names of those that the metric itself does not have."""
+        """Return the value of these labels. `more`: labels that the metric itself lacks."""
         place = name, labels
         if place not in self._values:
             family = metric.name.removesuffix("_total")

@@ -1,4 +1,4 @@
-"""Every metric that there is: its name, its labels, what it means. Pure, and the only place.
+"""All metrics: names, labels and meaning. Pure, and the only place.
 
 Labels are bounded: by what a program has (limits, Batchers, topics), never by what it works on
 (keys, partitions, operations).
@@ -22,16 +22,17 @@ COSTS = (*SIZES, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One of them."""
+    """A metric, as Prometheus has it."""
 
     name: str
-    """As it is asked for; that of a counter ends in _total."""
+    """The name in queries; that of a counter ends in _total."""
     kind: Kind
     labels: tuple[str, ...]
-    """A `dimension` is the last, and only values of limits that have several have it."""
+    """A `dimension` is the last, and only values of limits that have several have it: at most one
+    for each window and each number of calls in flight, of which a limit has 16 at most."""
     text: str
     together: Together = "sum"
-    """How several of the same labels are put together: in one process, or in several."""
+    """How values with the same labels are combined: in one process, or of several."""
     bounds: tuple[float, ...] = ()
 
 
@@ -67,7 +68,7 @@ BATCH_COST = _histogram(
 OPERATION_WAIT = _histogram(
     "operation_wait_seconds",
     "batcher limit",
-    "From when an operation was enqueued first until it is raised, reckoned by batch.",
+    "From when an operation was enqueued first until it is raised, estimated for each batch.",
 )
 CALLBACK = _histogram(
     "callback_seconds", "batcher limit", "From when a batch is raised until its callback ends."
@@ -95,7 +96,14 @@ CAPACITY = _gauge(
 SPENT = _counter(
     "spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
 )
-PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted, with fractions.")
+PARTITIONS = _gauge(
+    "partitions", "limit state dimension", "Partitions held, and wanted, with fractions."
+)
+SLOTS = _gauge(
+    "inflight_slots",
+    "limit state dimension",
+    "Calls that it may have in flight: busy (they run), idle (they may begin).",
+)
 LIMITER_INFO = _gauge(
     "limiter_info",
     "limit member",
@@ -103,7 +111,7 @@ LIMITER_INFO = _gauge(
     "max",
 )
 DEMAND = _gauge("demand", "limit dimension", "Cost that waits to be spent.")
-FAIR_SHARE = _gauge("fair_share", "limit", "Fair share of this process, in partitions.")
+FAIR_SHARE = _gauge("fair_share", "limit dimension", "Fair share of this process, in partitions.")
 PERMITS = _counter("permits", "limit", "Permits granted.")
 PERMIT_WAIT = _gauge(
     "permit_wait_seconds",
@@ -115,7 +123,10 @@ PERMIT_TURN = _gauge(
     "permit_turn", "limit", "Its place among those who wait for a permit; 0 if it does not.", "max"
 )
 UNCERTAIN = _gauge(
-    "uncertain_seconds", "limit cause", "For how long nothing is granted, as was said last.", "max"
+    "uncertain_seconds",
+    "limit cause",
+    "For how long nothing is granted, by the last answer.",
+    "max",
 )
 LEASE_SKEW = _gauge(
     "lease_clock_skew_seconds",
@@ -155,7 +166,7 @@ TOPIC_MESSAGES = _gauge(
 TOPIC_LATE = _gauge(
     "timeline_late_messages",
     "topic longer_than",
-    "Messages that have been due for longer than so many seconds, and nobody has.",
+    "Messages that have been due for longer than so many seconds, and are not leased.",
     "max",
 )
 TOPIC_OLDEST = _gauge(
@@ -172,8 +183,8 @@ DRIFT = _gauge(
     "clock_drift_seconds", "topic", "By how much this machine's clock is ahead of Redis'.", "max"
 )
 
-# The cluster, as `dispatcher exporter` sees it. Names of their own: whoever adds up what the
-# instances say must not count it twice.
+# The cluster, as `dispatcher exporter` sees it. The names differ from those of the instances, so
+# that a sum over both counts nothing twice.
 
 REDIS_UP = _gauge("redis_up", "", "Whether Redis answers.", "min")
 EXPORTER_DRIFT = _gauge(
@@ -184,25 +195,41 @@ READ_FAILURES = _counter("exporter_read_failures", "", "Reads that Redis did not
 UNREADABLE = _gauge(
     "unreadable", "what", "1 for each limit, topic and query whose data cannot be read.", "max"
 )
+OF_INSTANCES = " ".join(("limit", "member", "dimension"))
+"""Labels of each instance: `member`, since Prometheus itself has a label `instance`."""
+
 CLUSTER_CAPACITY = _gauge(
     "cluster_capacity",
-    "limit kind",
-    "Of a period: shared (in force), reserved (of all members), max (what shared rises to).",
+    "limit kind dimension",
+    "Of a period: shared (in force), reserved (of all instances), max (what shared rises to).",
 )
-CLUSTER_PERIOD = _gauge("cluster_period_seconds", "limit", "The period of the limit.")
+CLUSTER_PERIOD = _gauge(
+    "cluster_period_seconds", "limit dimension", "The period of the limit; calls have none."
+)
 CLUSTER_LEASE = _gauge("cluster_lease_seconds", "limit", "The lease time of the limit.")
-CLUSTER_PARTITION = _gauge("cluster_partition_cost", "limit", "What one partition is worth.")
+CLUSTER_PARTITION = _gauge(
+    "cluster_partition_cost", "limit dimension", "What one partition is worth."
+)
 CLUSTER_PARTITIONS = _gauge(
     "cluster_partitions",
-    "limit state",
-    "Partitions, with fractions: held, free, overdue (of members whose lease is over).",
+    "limit state dimension",
+    "Partitions, with fractions: held, free, overdue (of instances whose lease is over).",
 )
-CLUSTER_DEMAND = _gauge("cluster_demand", "limit", "Cost that all members could spend in a period.")
+CLUSTER_SLOTS = _gauge(
+    "cluster_inflight_slots",
+    "limit state dimension",
+    "Calls in flight: busy (they run), idle (held, none runs), free, overdue (lease is over).",
+)
+CLUSTER_DEMAND = _gauge(
+    "cluster_demand", "limit dimension", "Cost that all instances could spend in a period."
+)
 CLUSTER_SPENT_NOW = _gauge(
-    "cluster_spent_last_period_cost", "limit", "Shared cost spent in the last period told of."
+    "cluster_spent_last_period_cost",
+    "limit dimension",
+    "Shared cost that instances spent in the period before their last request.",
 )
 CLUSTER_MEMBERS = _gauge(
-    "cluster_members", "limit state", "Instances heard of lately: active, overdue, evicted."
+    "cluster_members", "limit state", "Instances with a recent request: active, overdue, evicted."
 )
 CLUSTER_UNCERTAIN = _gauge(
     "cluster_uncertain_seconds", "limit cause", "For how long nothing new will be granted."
@@ -213,23 +240,29 @@ CLUSTER_SKEW = _gauge(
     "Time of Redis' clock that no instance confirmed.",
     "max",
 )
-CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Members that wait for a permit.")
-CLUSTER_WAITING_COST = _gauge("cluster_permit_wait_cost", "limit", "Cost of those permits.")
+CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Instances that wait for a permit.")
+CLUSTER_WAITING_COST = _gauge(
+    "cluster_permit_wait_cost", "limit dimension", "Cost of those permits."
+)
 CLUSTER_WAITING_LONGEST = _gauge(
     "cluster_permit_wait_seconds", "limit", "For how long the first of them has waited."
 )
-MEMBER_PARTITIONS = _gauge("member_partitions", "limit member", "Partitions held, with a fraction.")
-MEMBER_DEMAND = _gauge("member_demand", "limit member", "Cost it could spend in a period.")
+MEMBER_PARTITIONS = _gauge("member_partitions", OF_INSTANCES, "Partitions held, with a fraction.")
+MEMBER_DEMAND = _gauge("member_demand", OF_INSTANCES, "Cost it could spend in a period.")
 MEMBER_SPENT = _gauge(
-    "member_spent_last_period_cost", "limit member", "Shared cost spent in the last period told of."
+    "member_spent_last_period_cost",
+    OF_INSTANCES,
+    "Shared cost spent in the period before its last request.",
 )
-MEMBER_SHARE = _gauge("member_fair_share", "limit member", "Fair share, in partitions.")
+MEMBER_SHARE = _gauge("member_fair_share", OF_INSTANCES, "Fair share, in partitions.")
 MEMBER_WAIT = _gauge(
     "member_permit_wait_seconds",
     "limit member",
     "For how long it has waited for a permit; 0 if it does not.",
 )
-MEMBER_SILENT = _gauge("member_silent_seconds", "limit member", "How long ago it was heard of.")
+MEMBER_SILENT = _gauge(
+    "member_silent_seconds", "limit member", "How long ago its last request came."
+)
 CLUSTER_OPERATIONS = _counter(
     "cluster_operations", "limit outcome", "Operations ended, of all instances there ever were."
 )
@@ -237,7 +270,9 @@ CLUSTER_BATCHES = _counter("cluster_batches", "limit outcome", "Batches ended.")
 CLUSTER_THROTTLED = _counter("cluster_throttled", "limit", "Refusals of the datastore (429).")
 CLUSTER_RETRIES = _counter("cluster_retries", "limit", "Operations raised again.")
 CLUSTER_PAUSES = _counter("cluster_pauses", "limit", "Pauses begun.")
-CLUSTER_SPENT = _counter("cluster_spent_cost", "limit kind", "Cost of callbacks begun.")
+CLUSTER_SPENT = _counter(
+    "cluster_spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
+)
 CLUSTER_SYNC_FAILURES = _counter(
     "cluster_sync_failures", "limit", "Calls of instances that Redis did not answer."
 )
@@ -258,7 +293,7 @@ SPARK_CALLS = _counter("spark_calls", "query", "Calls of the handler, those that
 SPARK_HANDLING = _counter(
     "spark_handler_seconds", "query", "For how long calls of the handler took, all together."
 )
-SPARK_COST = _counter("spark_cost", "query", "Cost of batches begun, again too.")
+SPARK_COST = _counter("spark_cost", "query dimension", "Cost of batches begun, again too.")
 SPARK_WAITED = _counter(
     "spark_waited_seconds", "query", "For how long batches waited for capacity, all together."
 )

@@ -1,4 +1,4 @@
-"""instrument: from a thing to what is shown of it."""
+"""instrument: shows objects in a registry of Prometheus."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _lock = threading.Lock()
 
 
 class Instrumented:
-    """What `instrument` has added. `remove()`, or the end of its `with` block, takes it away."""
+    """The result of `instrument`. `remove()`, or the end of its `with` block, undoes it."""
 
     def __init__(self, collector: PartsCollector, parts: Sequence[Part]) -> None:
         self._collector = collector
         self._parts = parts
 
     def remove(self) -> None:
-        """Shows it no more. Idempotent."""
+        """Remove it from the registry. Idempotent."""
         self._collector.remove(self._parts)
 
     def __enter__(self) -> Instrumented:
@@ -52,19 +52,19 @@ def instrument(
     exemplar: Callable[[list[Any]], Mapping[str, str]] | None = None,
     cost_buckets: Sequence[float] | None = None,
 ) -> Instrumented:
-    """Shows a Batcher, a limiter, a Timeline, a gate, a builder or a Worker to Prometheus.
+    """Show a Batcher, a limiter, a Timeline, a gate, a builder or a Worker to Prometheus.
 
-    * `registry`: where; prometheus-client's own if not said.
+    * `registry`: where it is shown; by default that of prometheus-client.
     * `name`: the label `batcher`, `gate` or `builder`, and `limit` of a limiter that has no name
       of its own. What has the same labels is added up.
     * `exemplar`: called with the operations of each batch that ends; what it returns, such as
-      {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
+      {"trace_id": ...}, is shown with `callback_seconds`. It is called on the Batcher's thread.
     * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
 
-    With a Batcher comes its limiter, and the Batcher has its label `limit`. Things are read when
-    somebody scrapes; of batches four figures are noted when they begin and end, and nothing of
-    single operations. It keeps nothing alive, and what was counted stays. Once for a thing and a
-    registry: again changes nothing.
+    With a Batcher its limiter is shown, and the Batcher has its label `limit`. Values are read at
+    each scrape; of batches four figures are noted when they begin and end, and none of single
+    operations. It keeps nothing alive, and counters stay. To instrument an object again in the same
+    registry changes nothing.
 
     In multi-process mode (PROMETHEUS_MULTIPROC_DIR) and without a registry of one's own, values
     are copied to the files of that mode every second; call it in each process, after the fork.

@@ -1,14 +1,15 @@
-"""What can be looked at: the kinds of things that have metrics, and how a further kind joins.
+"""The kinds of things that have metrics, and how to add one.
 
-A *part* reads one thing when it is asked to, which is when somebody scrapes. A kind is a class
-of things and what makes parts of them; `instrumentable` adds one:
+A *part* reads one thing at each scrape. A kind is a class of things, and a function that makes
+their parts; `instrumentable` adds one:
 
     @instrumentable(Oven)
     def parts_of_oven(oven, options):
         yield OvenPart(oven, options)        # a Part of its own
         yield from parts_of(oven.batcher, options)    # and those of what it consists of
 
-What only consists of others needs no part of its own: a property `consists_of` that gives them.
+A thing that only consists of others needs no part of its own, but a property `consists_of` with
+these.
 """
 
 from __future__ import annotations
@@ -23,51 +24,51 @@ from limiters._support.validation import ArgumentError
 
 
 class Part(Protocol):
-    """Reads one thing. Called by whoever scrapes, one at a time."""
+    """Reads one thing. Called by the threads of scrapes, one at a time."""
 
     @property
     def subject(self) -> object:
-        """What it reads; None once that is gone. A part must not keep it alive."""
+        """The thing that it reads; None once that is gone. A part must not keep it alive."""
         ...
 
     def read(self) -> Iterable[Reading]:
-        """Its values now. What counts must go on to be told when the thing is gone."""
+        """Return its values. Counters must still be returned when the thing is gone."""
         ...
 
 
 @runtime_checkable
 class Beginning(Protocol):
-    """What a part may have besides: called once it is read, and not if its thing is read
-    already."""
+    """A part that has to watch its thing: `begin` is called once, before the first scrape, and not
+    if the thing is read already."""
 
     def begin(self) -> None:
-        """Has the thing tell what it does not know afterwards."""
+        """Start to watch the thing for values that it does not keep."""
         ...
 
 
 @runtime_checkable
 class OfLimiter(Protocol):
-    """What the part of a limiter has besides: Batchers on the limiter show the same label."""
+    """The part of a limiter: Batchers with that limiter have the same label."""
 
     @property
     def limit(self) -> str:
-        """The label `limit`."""
+        """The label `limit` of the limiter."""
         ...
 
 
 ExemplarOf = Callable[[list[Any]], Mapping[str, str]]
-"""What to show of a batch, given its operations."""
+"""Returns the exemplar of a batch, given its operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `instrument` was told."""
+    """The arguments of `instrument`."""
 
     name: str | None = None
     exemplar: ExemplarOf | None = None
     cost_bounds: tuple[float, ...] | None = None
     limit_of: Callable[[object], str | None] = lambda limiter: None
-    """The label of a limiter that the registry shows already."""
+    """Returns the label of a limiter that the registry shows already."""
 
 
 Maker = Callable[[Any, Options], Iterable[Part]]
@@ -75,7 +76,7 @@ Maker = Callable[[Any, Options], Iterable[Part]]
 
 @singledispatch
 def parts_of(subject: object, options: Options) -> Iterable[Part]:
-    """The parts of a thing of any kind; of one that has `consists_of`, those of what is in it."""
+    """Return the parts of a thing of any kind; with `consists_of`, those of the things in it."""
     consists_of = getattr(subject, "consists_of", None)
     if consists_of is not None:
         return [part for one in consists_of for part in parts_of(one, options)]
@@ -85,7 +86,7 @@ def parts_of(subject: object, options: Options) -> Iterable[Part]:
 
 
 def instrumentable(kind: type) -> Callable[[Maker], Maker]:
-    """Decorates what makes the parts of things of class `kind`."""
+    """Decorate a function that makes the parts of things of class `kind`."""
 
     def register(make: Maker) -> Maker:
         parts_of.register(kind, make)

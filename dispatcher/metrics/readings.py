@@ -1,4 +1,4 @@
-"""Readings: the values of metrics at one moment, put together where labels are the same. Pure."""
+"""Readings: the values of metrics at one moment, combined where labels are the same. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from limiters._stats.histogram import Histogram
 
 Value = float | Histogram
 Exemplar = tuple[Mapping[str, str], float, float]
-"""What else is known of one of those counted, its value, and when that was."""
+"""Labels of one of the values that were counted, the value, and its time."""
 
 
 class Reading(NamedTuple):
-    """One value. Labels are in the order of the metric's; one without a dimension has no label for
-    it."""
+    """One value. Labels are in the order of those of the metric; the last one, a dimension, may be
+    missing."""
 
     metric: Metric
     labels: tuple[str, ...]
     value: Value
     exemplars: Mapping[int, Exemplar] | None = None
-    """Of a distribution: for some of its buckets."""
+    """Exemplars of a distribution, by bucket."""
 
 
 def by_dimension(
     metric: Metric, labels: tuple[str, ...], cost: AnyCost, dimensions: Iterable[str]
 ) -> Iterator[Reading]:
-    """A cost, by each of `dimensions`; a number has none.
+    """Return a reading for each of `dimensions` of a cost; one without a dimension of a number.
 
     >>> from dispatcher.metrics._names import DEMAND
     >>> read = by_dimension(DEMAND, ("api",), Costs({"tokens": 5}), ("requests", "tokens"))
@@ -43,7 +43,7 @@ def by_dimension(
 
 
 class Readings:
-    """Sums of what counts; of what is at the moment, what the metric says.
+    """Values by metric and labels. Those with the same labels are combined as the metric says.
 
     >>> from dispatcher.metrics._names import PAUSED, PAUSES
     >>> readings = Readings()
@@ -60,7 +60,7 @@ class Readings:
             self.add(reading)
 
     def add(self, reading: Reading) -> None:
-        """One more."""
+        """Add a reading to those with the same labels."""
         labels = tuple(map(_written, reading.labels))
         if labels != reading.labels:
             reading = reading._replace(labels=labels)
@@ -72,7 +72,7 @@ class Readings:
         return iter(self._all.values())
 
     def by_metric(self) -> dict[Metric, list[Reading]]:
-        """The same, sorted."""
+        """Return the readings of each metric."""
         sorted_: dict[Metric, list[Reading]] = {}
         for reading in self:
             sorted_.setdefault(reading.metric, []).append(reading)
@@ -80,7 +80,7 @@ class Readings:
 
 
 def _written(label: str) -> str:
-    """A label as it can be written: somebody may have made it of bytes that are no text."""
+    """Return a label that can be written: it may have been made of bytes that are no text."""
     return label.encode("utf-8", "replace").decode()
 
 

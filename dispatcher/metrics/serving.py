@@ -28,11 +28,11 @@ class MetricsServer(HttpPort):
 def serve(
     port: int = 0, addr: str = LOOPBACK, registry: CollectorRegistry | None = None
 ) -> MetricsServer:
-    """Serves a registry, prometheus-client's own if not said, at http://addr:port/metrics.
+    """Serve a registry, by default that of prometheus-client, at http://addr:port/metrics.
 
-    Only this machine can reach it unless `addr` says otherwise ("0.0.0.0": everybody). Port 0 is
-    a free one. In multi-process mode and without a registry it serves what all processes have
-    written. MetricsServerError if the port is taken. Thread-safe.
+    Only this machine can reach it, unless `addr` is another address ("0.0.0.0": all machines can).
+    Port 0 is a free one. In multi-process mode and without a registry it serves the values of all
+    processes. MetricsServerError if the port is taken. Thread-safe.
 
     >>> with serve() as server:
     ...     server.url.startswith("http://127.0.0.1:")

@@ -64,10 +64,7 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     if not run.entries:
         yield "Verdict", "nothing was spent"
         return
-    yield "Windows over the limit", f"{verdict.over:,} of {verdict.windows:,}"
-    yield "Fullest window", f"{verdict.worst:.4f} of the limit"
-    burst = ": it began with a burst" if verdict.used > 1 else ""
-    yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
+    yield from run.facts_of_verdict()
     yield "Batches", f"{len(run.entries):,}, of cost {amount(verdict.total)} in all"
     if run.refused is not None:
         yield "Refused by the datastore", f"{len(run.refused):,}"

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
-from limiters.verifier import Capacity, Verdict, verify
+from limiters.limits import InFlight, Limits
+from limiters.verifier import Capacity, Verdict, verify, verify_limits
 
 
 class Entry(NamedTuple):
     """One batch: when it began, its instance, its cost; and if that is known, how many records it
-    had, and for how many seconds they had waited."""
+    had, for how many seconds they had waited, and when its callback returned."""
 
     at: float
     instance: str
     cost: float
     records: int | None = None
     waited: float | None = None
+    end: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,34 @@ class Run:
     """The result of the verifier, if it was run."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", self._judged())
+
+    def _judged(self) -> Verdict:
         log = [(one.at, one.instance, one.cost) for one in self.entries]
-        verdict = verify(log, self.capacity, period=self.period, settling=self.settling)
-        object.__setattr__(self, "verdict", verdict)
+        return verify(log, self.capacity, period=self.period, settling=self.settling)
+
+    @property
+    def quantity(self) -> str:
+        """Return the quantity that its chart shows."""
+        return f"cost in the {'second' if self.period == 1 else 'period'} before"
+
+    def columns(self, instance: str, ends: Sequence[float]) -> list[float]:
+        """Return what `instance` spent in the windows that end at these times."""
+        own = sorted((one.at, one.cost) for one in self.entries if one.instance == instance)
+        times = [at for at, _ in own]
+        sums = [0.0, *accumulate(cost for _, cost in own)]
+        return [
+            sums[bisect_right(times, at)] - sums[bisect_right(times, at - self.period)]
+            for at in ends
+        ]
+
+    def facts_of_verdict(self) -> Iterator[tuple[str, str]]:
+        """Return the verifier's result as rows of a table: names and values."""
+        verdict = self.verdict
+        yield "Windows over the limit", f"{verdict.over:,} of {verdict.windows:,}"
+        yield "Fullest window", f"{verdict.worst:.4f} of the limit"
+        burst = ": it began with a burst" if verdict.used > 1 else ""
+        yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
 
     @property
     def span(self) -> tuple[float, float]:
@@ -74,6 +103,60 @@ class Run:
             return [(-math.inf, self.capacity)]
         first, *others = sorted(self.capacity)
         return [(-math.inf, first[1]), *others]
+
+
+@dataclass(frozen=True)
+class CallsRun(Run):
+    """One run under a limit of calls in flight: `capacity` is their number, a cost is how many
+    calls a batch takes, and each entry has an `end`, or may run for a period."""
+
+    def _judged(self) -> Verdict:
+        log = [(one.at, one.instance, one.cost, one.end) for one in self.entries]
+        steps = [
+            (at, Limits(calls=InFlight(round(calls), max_operation_time=self.period)))
+            for at, calls in self.limits
+        ]
+        (verdict,) = verify_limits(log, steps, settling=self.settling).of("calls")
+        return verdict
+
+    @property
+    def quantity(self) -> str:
+        """Return the quantity that its chart shows."""
+        return "most calls in flight"
+
+    def columns(self, instance: str, ends: Sequence[float]) -> list[float]:
+        """Return how many calls of `instance` ran when most of all instances did, in the time from
+        one of these times to the next."""
+        changes = sorted(
+            change
+            for one in self.entries
+            for change in (
+                (one.at, 1, one.instance, one.cost),
+                (self._end_of(one), 0, one.instance, -one.cost),  # first, where both come together
+            )
+        )
+        found = []
+        running, own, place = 0.0, 0.0, 0
+        for end in ends:
+            most, of_it = running, own
+            while place < len(changes) and changes[place][0] <= end:
+                _, _, who, calls = changes[place]
+                running, own = running + calls, own + calls * (who == instance)
+                if running > most:
+                    most, of_it = running, own
+                place += 1
+            found.append(of_it)
+        return found
+
+    def _end_of(self, entry: Entry) -> float:
+        return entry.at + self.period if entry.end is None else entry.end
+
+    def facts_of_verdict(self) -> Iterator[tuple[str, str]]:
+        """Return the verifier's result as rows of a table: names and values."""
+        verdict = self.verdict
+        yield "Calls beyond the limit", f"{verdict.over:,} of {verdict.windows:,}"
+        yield "Most calls in flight", f"{verdict.worst:.4f} of the limit"
+        yield "Busy", f"{verdict.used:.4f} of the limit"
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

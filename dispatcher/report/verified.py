@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dispatcher.report.run import Entry, Run
+from dispatcher.report.run import CallsRun, Entry, Run
 from dispatcher.report.writing import ReportFile
+from limiters._bound_names import bound_names
+from limiters._support.validation import ArgumentError
 from limiters.limits import Bound, BoundKind, Limits
 from limiters.verifier import Capacity, LimitsVerdict, SpentCall, Verdict, verify_limits
 
@@ -52,15 +55,18 @@ def report(
 def report_limits(
     path: str | os.PathLike[str],
     log: Iterable[SpentCall | tuple[Any, ...]],
-    limits: Limits,
+    limits: Limits | Sequence[tuple[float, Limits]],
     *,
     title: str = "A run",
     settling: float = 0.0,
+    holdings: Mapping[str, Sequence[tuple[float, Mapping[str, float]]]] | None = None,
 ) -> LimitsVerdict:
-    """Judges a run as limiters.verifier.verify_limits does, and writes what it saw: a column for
-    each window of each rate, and a line for each number of calls in flight.
+    """Judge a run as limiters.verifier.verify_limits does, and write a report of it: a column and
+    charts for each window of each rate, and for each number of calls in flight.
 
-    `path` is a page, or a picture if it ends with .svg. ReportError if it cannot be written.
+    `path` is a page, or a picture if it ends with .svg. `holdings`: by the name of a window or of
+    calls, such as `tokens` or `requests/1s`, the share of it that an instance held from a time on.
+    ReportError if `path` cannot be written.
 
     >>> import tempfile
     >>> from dispatcher.report import report_limits
@@ -75,24 +81,51 @@ def report_limits(
     file = ReportFile(path)
     calls = [SpentCall(*one) for one in log]
     verdict = verify_limits(calls, limits, settling=settling)
-    rates = [bound for bound in limits.bounds if bound.kind is BoundKind.RATE]
-    runs = [_run_of(title, bound, limits, calls, settling) for bound in rates]
-    in_flight = [
-        f"{bound}: {found}" for bound, found in verdict.bounds if bound.kind is BoundKind.SLOTS
+    steps = [(-math.inf, limits)] if isinstance(limits, Limits) else sorted(limits, key=_from)
+    bounds = steps[0][1].bounds
+    names = bound_names((bound.dimension, bound.period) for bound in bounds)
+    held = holdings or {}
+    if not held.keys() <= {*names}:
+        raise ArgumentError("holdings", [*held], f"be of {', '.join(names)}")
+    entries = _entries(calls, steps[0][1])
+    runs = [
+        _kind_of(bound)(
+            f"{title}, {bound}",
+            [(at, one.bounds[number].capacity) for at, one in steps],
+            entries[number],
+            period=bound.period,
+            settling=settling,
+            holdings=held.get(name, ()),
+        )
+        for number, (name, bound) in enumerate(zip(names, bounds, strict=True))
     ]
-    file.write(runs, in_flight)
+    file.write(runs, _fullest(names, verdict))
     return verdict
 
 
-def _run_of(
-    title: str, bound: Bound, limits: Limits, calls: Sequence[SpentCall], settling: float
-) -> Run:
-    number = limits.bounds.index(bound)
-    entries = []
+def _from(step: tuple[float, Limits]) -> float:
+    return step[0]
+
+
+def _kind_of(bound: Bound) -> type[Run]:
+    return CallsRun if bound.kind is BoundKind.SLOTS else Run
+
+
+def _entries(calls: Sequence[SpentCall], limits: Limits) -> list[list[Entry]]:
+    """Return the log of each bound."""
+    found: list[list[Entry]] = [[] for _ in limits.bounds]
     for call in calls:
-        cost = limits.by_bound(limits.checked("cost", call.cost))[number]
-        at = call.end if bound.at_end and call.end is not None else call.at
-        if cost:
-            entries.append(Entry(at, call.instance, cost))
-    capacity, period = bound.capacity, bound.period
-    return Run(f"{title}, {bound}", capacity, entries, period=period, settling=settling)
+        costs = limits.by_bound(limits.checked("cost", call.cost))
+        for bound, cost, entries in zip(limits.bounds, costs, found, strict=True):
+            if cost:
+                end = call.at + bound.max_operation_time if call.end is None else call.end
+                at = end if bound.at_end else call.at
+                entries.append(Entry(at, call.instance, cost, end=call.end))
+    return found
+
+
+def _fullest(names: Sequence[str], verdict: LimitsVerdict) -> list[str]:
+    """Return a sentence about the dimension that was used most, if there are several."""
+    used = [(found.used, name) for name, (_, found) in zip(names, verdict.bounds, strict=True)]
+    share, name = max(used)
+    return [f"Used most: {name}, {share:.4f} of its capacity."] if len(used) > 1 else []

@@ -6,23 +6,22 @@ a text it is an option of the format, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 from dispatcher._handler import Target, check, load
 from dispatcher._retry import RetryPolicy
+from dispatcher.spark._prices import Prices, check_cost, checked_bound, without_those_of_spark
 from dispatcher.spark._rows.formats import FORMATS
 from dispatcher.spark.dead_letters import DeadLetterTable, DeadLetterTimeline, checked_target
 from limiters import LimiterConfig
-from limiters._support.callables import check_plain
+from limiters._costs import checked_cost
 from limiters._support.options import CheckedOptions, about, values_of
 from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
     Seconds,
-    amount,
     count,
     instance_of,
     one_of,
@@ -62,15 +61,15 @@ def _dead_letters(name: str, value: Any) -> None:
 
 
 def _cost(name: str, value: Any) -> None:
-    if isinstance(value, (Real, Decimal)):
-        amount(name, value, zero=True)
-    elif callable(value):
-        check_plain(name, value)
-        travels(name, value)
-    elif not (value if isinstance(value, str) else hasattr(value, "cast")):  # Connect's Column, too
-        raise ArgumentError(
-            name, value, "be a number, an SQL expression, a Column or a function of a row"
-        )
+    check_cost(name, value, travels)
+
+
+def _cost_of_batch(name: str, value: Any) -> None:
+    checked_cost(name, value)
+
+
+def _bound(name: str, value: Any) -> None:
+    checked_bound(name, value)
 
 
 def _retry(name: str, value: object) -> None:
@@ -104,7 +103,17 @@ class DeliveryOptions(CheckedOptions):
     cost: Any = field(
         default=1,
         metadata=about(
-            "of a row: a number, an SQL expression, a Column, or a function of the row", _cost
+            "of a row: a number, an SQL expression, a Column, or a function of the row. Where the "
+            "limit has several dimensions, a mapping of dimensions to such costs",
+            _cost,
+        ),
+    )
+    batch_cost: float | Mapping[str, float] = field(
+        default=0,
+        metadata=about(
+            "what a batch costs besides its rows, however many it holds: a number, or a mapping "
+            "such as {'requests': 1, 'calls': 1}. Each attempt pays it",
+            _cost_of_batch,
         ),
     )
     rows: str = field(
@@ -171,14 +180,14 @@ class DeliveryOptions(CheckedOptions):
                 "go with retry, such as retry=tenacity.wait_exponential(max=10)",
                 "without it a batch that fails is not tried again",
             )
+        prices_of(self)  # it refuses what the limit could never grant
 
 
 def for_tasks(options: DeliveryOptions) -> DeliveryOptions:
     """These alone, of a sink that has others, and without what only a driver can have: a Column,
     of which rows have the value."""
     told = values_of(DeliveryOptions, options)
-    if cost_of_row(options) is None:
-        told["cost"] = 0
+    told["cost"] = without_those_of_spark(options.cost)
     made = object.__new__(
         DeliveryOptions
     )  # checked when the sink was made, not in each micro-batch
@@ -186,24 +195,22 @@ def for_tasks(options: DeliveryOptions) -> DeliveryOptions:
     return made
 
 
-def cost_of_row(options: DeliveryOptions) -> Any:
-    """What is asked on the executors: a function, or a number."""
-    cost = options.cost
-    if callable(cost):
-        return cost
-    return float(cost) if isinstance(cost, (Real, Decimal)) else None
-
-
-def most_granted(limiter: LimiterConfig | None) -> float | None:
-    """What a batch may cost at most, so that the limit can grant it; None: anything."""
-    return None if limiter is None else limiter.build().max_capacity
+def prices_of(options: DeliveryOptions) -> Prices:
+    """What rows and batches cost, by these options. ArgumentError if the limit has others."""
+    most = options.max_batch_cost if isinstance(options, SizeOptions) else None
+    return Prices.of(options.cost, options.batch_cost, most, options.limiter)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SizeOptions(CheckedOptions):
-    """How large a batch may be, where rows are not built into batches before."""
+class SizeOptions(DeliveryOptions):
+    """Those, and how large a batch may be, where rows are not built into batches before."""
 
     max_batch_size: int = field(default=500, metadata=about("rows in a batch at most", count))
-    max_batch_cost: float | None = field(
-        default=None, metadata=about("what a batch costs at most", amount)
+    max_batch_cost: float | Mapping[str, float] | None = field(
+        default=None,
+        metadata=about(
+            "what a batch costs at most, `batch_cost` included: a number, or a mapping of "
+            "dimensions to numbers",
+            _bound,
+        ),
     )

@@ -55,6 +55,9 @@ TIMES_TO_SEND = Use(
 )
 """Times that say in which order a sink sends."""
 
+NUMBERS = Use((types.NumericType,), "a number", "cast({} as double)")
+"""What says how much something is."""
+
 
 def column_name(parameter: str, name: object) -> None:
     """Refuses what names no column."""

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import logging
+import threading
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from typing import Any
+
+_log = logging.getLogger("dispatcher.spark")
+_SAID = threading.Event()
+"""Whether it was said in this process: a handler is called many times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +63,34 @@ class Context:
     subjects: tuple[SubjectRows, ...] = ()
     """Which rows are whose, in the order of the rows. Empty where the rows of a subject do not lie
     together: with order="global", and without an order."""
+
+
+class ContextOfSeveral(Context):
+    """One of a batch of several subjects. The first time that its subject is read, the log of the
+    process says that there is none: the handler may expect batches of one subject."""
+
+    __slots__ = ()
+
+    @property
+    def subject(self) -> None:
+        if not _SAID.is_set():
+            _SAID.set()
+            _log.warning(
+                "a handler of query %r has read context.subject, which is None in a batch of "
+                "several subjects: take context.subjects, which says which rows are whose, or give "
+                "the sink pack=False",
+                self.query,
+                extra={"happening": "subject-of-several", "query": self.query},
+            )
+        return None
+
+    @subject.setter
+    def subject(self, value: None) -> None:
+        pass  # there is none
+
+    def __repr__(self) -> str:
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "subject"}
+        return f"Context({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def key_of(*facts: object) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from limiters._costs import AnyCost, Costs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
@@ -29,8 +31,8 @@ class MicroBatch:
     """Which wait in the gate for the registration of their subject."""
     retries: int
     throttled: int
-    cost: float
-    """Of all attempts."""
+    cost: AnyCost
+    """Of all attempts: a number, or a mapping where the limit has several dimensions."""
     waited: float
     """The seconds that batches waited for capacity and for their turn, on average."""
     longest_wait: float
@@ -42,7 +44,8 @@ class MicroBatch:
     claiming: float
     """Of that, until nobody else could send any more."""
     used: float | None
-    """Which part of the shared capacity it used, while it sent."""
+    """Which part of the shared capacity it used, while it sent: of several dimensions, in the one
+    of which that was most."""
 
     def __str__(self) -> str:
         used = "" if self.used is None else f", {self.used:.1%} of the capacity"
@@ -56,4 +59,6 @@ class MicroBatch:
 
     def as_dict(self) -> dict[str, object]:
         """All of it, for a log or JSON."""
-        return asdict(self)
+        told = asdict(self)
+        told["cost"] = dict(self.cost) if isinstance(self.cost, Costs) else self.cost
+        return told

@@ -6,12 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from dispatcher.learned import KindOfCost, Learned
 from dispatcher.timeline import Lease
 from limiters._costs import AnyCost
 from limiters._support.validation import UNSHOWN, ArgumentError, amount
 from limiters.limits import Limits
 
-Cost = float | str | Mapping[str, float | str] | Callable[[Lease], float | Mapping[str, float]]
+Cost = (
+    float
+    | str
+    | Mapping[str, float | str]
+    | Learned
+    | Callable[[Lease], float | Mapping[str, float]]
+)
 
 _SMOOTHING = 0.01
 """Weight of one message in the mean."""
@@ -32,17 +39,32 @@ class MessageCosts:
         """None while it is not known."""
         self._rule = rule
         self._limits = limits
-        if isinstance(rule, str):
+        if isinstance(rule, Learned):
+            self._normal("cost", rule.estimate_at_first)
+        elif isinstance(rule, str):
             _check_field("cost", rule)
         elif isinstance(rule, Mapping):
             named = {name: one for name, one in rule.items() if isinstance(one, str)}
             for name, field in named.items():
                 _check_field(f"cost[{name!r}]", field)
-            known = self._normal("cost", {**rule, **dict.fromkeys(named, 1)})
+            try:
+                known = self._normal("cost", {**rule, **dict.fromkeys(named, 1)})
+            except ArgumentError as error:
+                raise ArgumentError(
+                    error.parameter, dict(rule), error.requirement, error.advice
+                ) from None
             if not named:
                 self.mean = self._rule = known
         elif not callable(rule):
             self.mean = self._rule = self._normal("cost", amount("cost", rule, zero=True))
+
+    def kind_of(self, message: Lease) -> AnyCost | KindOfCost:
+        """Return the cost of a message, in the form that learns if it is learned."""
+        if not isinstance(self._rule, Learned):
+            return self.of(message)
+        kind = self._rule.of(message)
+        self._note(message, kind.estimate)
+        return kind
 
     def of(self, message: Lease) -> AnyCost:
         """Return the cost of a message. ValueError if it cannot be used; a function may raise
@@ -61,6 +83,9 @@ class MessageCosts:
         else:
             assert callable(rule)
             found = rule(message)
+        return self._note(message, found)
+
+    def _note(self, message: Lease, found: object) -> AnyCost:
         cost = self._normal(f"the cost of {message.id!r}", found)
         mean = cost if self.mean is None else self.mean
         self.mean = mean + (cost - mean) * _SMOOTHING

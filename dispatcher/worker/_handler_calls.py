@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from dispatcher._handler import Handler
@@ -11,19 +12,33 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.errors import BatchAbandonedError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
-from dispatcher.timeline import Bury, Delete, ReleaseLease
+from dispatcher.settlement import settle
+from dispatcher.timeline import Bury, Delete, Lease, ReleaseLease
 from dispatcher.watcher import Watcher
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_log import CallLog
 from dispatcher.worker._message_results import Fates, judge
 from dispatcher.worker._messages import HandlerRun, Held
 from dispatcher.worker._settling import Settler, Work
-from dispatcher.worker.context import WorkerContext
+from dispatcher.worker.context import WorkerContext, settled_by
 from limiters._costs import AnyCost
 from limiters._support.callables import keep_last_raise
+from limiters.errors import SettlementError
 
 _SMOOTHING = 0.2
 """Weight of one call in the average duration of a batch."""
+
+
+def _settle_cost(operations: list[Operation], actual: AnyCost, message: Lease | None) -> None:
+    """The true cost of a call, or of one of its messages."""
+    if message is None:
+        settle(operations, actual)
+        return
+    for one in operations:
+        if one.payload.lease is message:
+            one.settle(actual)
+            return
+    raise SettlementError(f"the message {message.id!r} is not of this call of the handler")
 
 
 class _Settled(Reject):
@@ -92,7 +107,7 @@ class Calls:
         error: BaseException | None = None
         returned: object = None
         try:
-            returned = self._bound(run)([one.lease for one in run.held])
+            returned = self._bound(run, operations)([one.lease for one in run.held])
         except BaseException as raised:
             keep_last_raise(raised)
             error = raised
@@ -105,15 +120,16 @@ class Calls:
         error: BaseException | None = None
         returned: object = None
         try:
-            returned = await self._bound(run)([one.lease for one in run.held])
+            returned = await self._bound(run, operations)([one.lease for one in run.held])
         except BaseException as raised:
             keep_last_raise(raised)
             error = raised
         self._end(run, operations, error, returned)
 
-    def _bound(self, run: HandlerRun) -> Callable[..., Any]:
+    def _bound(self, run: HandlerRun, operations: list[Operation]) -> Callable[..., Any]:
         attempt = max(one.lease.attempt for one in run.held)
-        return self._handler.bound(WorkerContext(self._topic, self._consumer.id, attempt))
+        context = WorkerContext(self._topic, self._consumer.id, attempt)
+        return self._handler.bound(settled_by(context, partial(_settle_cost, operations)))
 
     def _begin(self, operations: list[Operation]) -> HandlerRun | None:
         held = [one.payload for one in operations]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dispatcher._retry import RetryPolicy
 from dispatcher.errors import TooExpensiveError
+from dispatcher.learned import KindOfCost
 from dispatcher.operation import Operation
 from dispatcher.outcomes import Reject
 from dispatcher.timeline import Timeline
@@ -73,8 +74,9 @@ class Intake:
                 f"leased {lease.attempt - 1} times, and the last attempt did not end: its process "
                 "was killed or its handler hung"
             )
-        cost = self._costs.of(lease)
+        priced = self._costs.kind_of(lease)
+        cost = priced.estimate if isinstance(priced, KindOfCost) else priced
         batch_cost = self.batch_cost
         if most is not None and not is_covered(most, batch_cost + cost):
             raise TooExpensiveError(cost, most, batch_cost)
-        return Operation(self._watcher, cost, one, batchable=True)
+        return Operation(self._watcher, priced, one, batchable=True)

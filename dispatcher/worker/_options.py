@@ -13,6 +13,7 @@ from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.times import milliseconds
 from dispatcher.worker._costs import Cost, MessageCosts
 from limiters._costs import checked_cost
+from limiters._costs_text import read_costs
 from limiters._support.options import ConvertedOptions, about, documented
 from limiters._support.validation import ArgumentError, Seconds, count, seconds
 from limiters.limiter import RateLimiter
@@ -73,6 +74,7 @@ class WorkerOptions(ConvertedOptions):
             "function of the message. For a limit of several dimensions each of them, as in "
             "requests=1,tokens=size",
             _cost,
+            read=read_costs,
         ),
     )
     batch_cost: float | Mapping[str, float] = field(
@@ -81,6 +83,7 @@ class WorkerOptions(ConvertedOptions):
             "cost of a batch, in addition to that of its messages: a number or, for a limit of "
             "several dimensions, as in requests=1,calls=1",
             _batch_cost,
+            read=read_costs,
         ),
     )
     concurrency: int = field(

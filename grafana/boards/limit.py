@@ -2,7 +2,7 @@
 
 from grafana import measures, units
 from grafana.boards.choices import CLUSTER
-from grafana.measures import by, here
+from grafana.measures import by, here, on
 from grafana.questions import (
     AMBER,
     BLUE,
@@ -18,7 +18,12 @@ from grafana.questions import (
 )
 
 LIMIT = here('limit="$limit"')
+CHOSEN = f'{LIMIT}, dimension=~"$dimension"'
+"""LIMIT, and the chosen dimensions. A limit of one dimension has no such label, which fits, too."""
 BY = by("limit")
+BY_DIMENSION = by("limit", "dimension")
+ROWS = f"group {by('member', 'dimension')} (dispatcher_member_partitions{{{CHOSEN}}})"
+"""Rows of the table of instances: one for each instance and dimension."""
 WORKER = Link("dispatcher-worker", ("instance",))
 
 
@@ -26,8 +31,8 @@ def changed_limits(where: str) -> Mark:
     """Mark when a limit was changed."""
     return Mark(
         "Changed limits",
-        measures.changed(BY, where),
-        "Limit {{limit}}: {{what}} is now {{to}}",
+        measures.changed(BY_DIMENSION, where),
+        "Limit {{limit}}: {{dimension}} {{what}} is now {{to}}",
         ("cluster", "limit"),
         BLUE,
     )
@@ -35,6 +40,16 @@ def changed_limits(where: str) -> Mark:
 
 def _max(metric: str, *labels: str) -> str:
     return f"max {by(*labels)} ({metric}{{{LIMIT}}})"
+
+
+def _each(metric: str, *labels: str) -> str:
+    """Return a query for each dimension."""
+    return f"max {by(*labels, 'dimension')} ({metric}{{{CHOSEN}}})"
+
+
+def _of_dimensions(metric: str) -> str:
+    """Return a value of each instance, in each row of that instance."""
+    return f"{_max(metric, 'member')} * {on('member')} group_right () {ROWS}"
 
 
 def _rate(metric: str, more: str = "", label: str = "limit") -> str:
@@ -46,7 +61,11 @@ def _of_member(metric: str) -> str:
     exports itself."""
     info = f"dispatcher_limiter_info{{{LIMIT}}}"
     mine = f"{info} * ignoring (member) group_left () {metric}{{{LIMIT}}}"
-    return f"max {by('member', 'instance')} ({mine})"
+    known = f"max {by('member', 'instance')} ({mine})"
+    # One that is refused has no rows: Redis does not know it.
+    one = f"topk {by('member')} (1, {known})"
+    in_rows = f"{ROWS} * {on('member')} group_left (instance) {one}"
+    return f"({in_rows})\nor\n({known} unless {on('member')} {ROWS})"
 
 
 USE = Group(
@@ -59,14 +78,51 @@ USE = Group(
             "the datastore allows more. Far below while more is wanted: see who holds what, below.",
             (
                 # What is drawn last lies on top.
-                Query(measures.capacity(BY, LIMIT, "reserved"), "reserved"),
-                Query(measures.capacity(BY, LIMIT, "max"), "rises to"),
-                Query(measures.capacity(BY, LIMIT), "limit"),
-                Query(_max("dispatcher_cluster_demand", "limit"), "wanted"),
-                Query(measures.spent(BY, "$__rate_interval", LIMIT), "spent"),
+                Query(
+                    measures.capacity(BY_DIMENSION, CHOSEN, "reserved"), "{{dimension}} reserved"
+                ),
+                Query(measures.capacity(BY_DIMENSION, CHOSEN, "max"), "{{dimension}} rises to"),
+                Query(measures.capacity(BY_DIMENSION, CHOSEN), "{{dimension}} limit"),
+                Query(_each("dispatcher_cluster_demand", "limit"), "{{dimension}} wanted"),
+                Query(
+                    measures.spent(BY_DIMENSION, "$__rate_interval", CHOSEN), "{{dimension}} spent"
+                ),
             ),
             unit=units.COST_PER_PERIOD,
             width=24,
+        ),
+        Question(
+            "Which dimension binds?",
+            "How much is used of each window of a rate, and of calls in flight. The highest line "
+            "is what holds up the others while work waits: raise that one. A line that is always "
+            "near zero: operations may not name that dimension in their costs. A limit of one "
+            "dimension has one line.",
+            (
+                Query(
+                    measures.bound_used(BY_DIMENSION, "$__rate_interval", CHOSEN),
+                    "{{limit}} {{dimension}}",
+                ),
+            ),
+            unit=units.SHARE,
+            steps=((0.9, AMBER), (1.001, RED)),
+            most=1,
+            width=12,
+        ),
+        Question(
+            "How many calls are in flight?",
+            "Of the calls that may be in flight at the same time. Busy: they run. Idle: an "
+            "instance holds them, and none runs. Overdue: their instance was killed, hangs or is "
+            "cut off; they are free when its lease and its longest call are over. All busy for "
+            "long, and few end: callbacks hang.",
+            (
+                Query(
+                    _each("dispatcher_cluster_inflight_slots", "state"),
+                    "{{dimension}} {{state}}",
+                ),
+            ),
+            unit=units.CALLS,
+            look="stacked",
+            width=12,
         ),
         Question(
             "Who shares it?",
@@ -74,24 +130,25 @@ USE = Group(
             "One that holds much and spends little has callbacks that hang, or asks for what it "
             "does not use. One that is silent and wants something hangs, or is cut off. A refused "
             "one has another lease time or period than the limit: `dispatcher limit set` changes "
-            "it for all. A process is named if Prometheus scrapes it, and leads to its dashboard.",
+            "it for all. A process is named if Prometheus scrapes it, and leads to its dashboard. "
+            "Each of several dimensions has a row; calls in flight have numbers of calls.",
             (
-                Query(_max("dispatcher_member_partitions", "member"), "Holds", units.PARTITIONS),
+                Query(_each("dispatcher_member_partitions", "member"), "Holds", units.PARTITIONS),
                 Query(
-                    _max("dispatcher_member_fair_share", "member"), "Fair share", units.PARTITIONS
+                    _each("dispatcher_member_fair_share", "member"), "Fair share", units.PARTITIONS
                 ),
                 Query(
-                    _max("dispatcher_member_spent_last_period_cost", "member"),
+                    _each("dispatcher_member_spent_last_period_cost", "member"),
                     "Spends",
                     units.COST_PER_PERIOD,
                 ),
-                Query(_max("dispatcher_member_demand", "member"), "Wants", units.COST_PER_PERIOD),
+                Query(_each("dispatcher_member_demand", "member"), "Wants", units.COST_PER_PERIOD),
                 Query(
-                    _max("dispatcher_member_permit_wait_seconds", "member"),
+                    _of_dimensions("dispatcher_member_permit_wait_seconds"),
                     "Waits for a permit",
                     units.SECONDS,
                 ),
-                Query(_max("dispatcher_member_silent_seconds", "member"), "Silent", units.SECONDS),
+                Query(_of_dimensions("dispatcher_member_silent_seconds"), "Silent", units.SECONDS),
                 Query(_of_member("dispatcher_refused"), "Refused", units.WORD, words=YES_IS_BAD),
             ),
             unit=units.WORD,
@@ -100,6 +157,7 @@ USE = Group(
             height=10,
             labels={
                 "member": ("Instance", ()),
+                "dimension": ("Dimension", ()),
                 "instance": ("Process", (WORKER,)),
                 "cluster": ("Cluster", ()),
             },
@@ -115,7 +173,7 @@ SHARING = Group(
             "Overdue ones are of an instance that was killed, hangs or is cut off; they are free "
             "when its lease is over. Free ones while an instance waits: see below whether "
             "something is granted.",
-            (Query(_max("dispatcher_cluster_partitions", "state"), "{{state}}"),),
+            (Query(_each("dispatcher_cluster_partitions", "state"), "{{dimension}} {{state}}"),),
             unit=units.PARTITIONS,
             look="stacked",
         ),
@@ -154,8 +212,10 @@ SHARING = Group(
             "batch, goes by permits, by turns. Their cost, against the limit. Above the limit all "
             "the time: choose smaller batches, or fewer instances.",
             (
-                Query(_max("dispatcher_cluster_permit_wait_cost", "limit"), "waiting"),
-                Query(measures.capacity(BY, LIMIT), "limit"),
+                Query(
+                    _each("dispatcher_cluster_permit_wait_cost", "limit"), "{{dimension}} waiting"
+                ),
+                Query(measures.capacity(BY_DIMENSION, CHOSEN), "{{dimension}} limit"),
                 Query(
                     _max("dispatcher_cluster_permit_waiters", "limit"),
                     "instances",
@@ -185,10 +245,10 @@ SHARING = Group(
             "mark shows when. Long ones: an instance that was killed keeps its share for longer.",
             (
                 Query(_max("dispatcher_cluster_lease_seconds", "limit"), "lease"),
-                Query(_max("dispatcher_cluster_period_seconds", "limit"), "period"),
+                Query(_each("dispatcher_cluster_period_seconds", "limit"), "{{dimension}} period"),
                 Query(
-                    _max("dispatcher_cluster_partition_cost", "limit"),
-                    "a partition",
+                    _each("dispatcher_cluster_partition_cost", "limit"),
+                    "{{dimension}} a partition",
                     units.COST,
                 ),
             ),
@@ -257,7 +317,11 @@ BOARD = Board(
     "dispatcher-limit",
     "Dispatcher / One datastore",
     "One limit: whether it is used, who uses it, who waits for it, and what is refused.",
-    (CLUSTER, Choice("limit", "Limit", "dispatcher_cluster_capacity", here())),
+    (
+        CLUSTER,
+        Choice("limit", "Limit", "dispatcher_cluster_capacity", here()),
+        Choice("dimension", "Dimensions", "dispatcher_cluster_capacity", LIMIT, several=True),
+    ),
     (USE, SHARING, OUTCOMES),
     (changed_limits(LIMIT),),
 )

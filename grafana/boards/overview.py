@@ -21,6 +21,7 @@ from grafana.questions import (
 
 LIMIT = here('limit=~"$limit"')
 TOPIC = here('topic=~"$topic"')
+BY_DIMENSION = by("limit", "dimension")
 BY_LIMIT, BY_TOPIC, BY_PROCESS = by("limit"), by("topic"), by("instance")
 TO_LIMIT = (Link("dispatcher-limit", ("limit",)),)
 TO_TOPIC = (Link("dispatcher-topic", ("topic",)),)
@@ -29,7 +30,7 @@ TO_WORKER = (Link("dispatcher-worker", ("instance",)),)
 
 FIRING = 'cluster=~"$cluster|", alertstate="firing"'
 """An alert that says that a cluster is not watched has the label only of one that was."""
-ABOUT = ("alertname", "limit", "batcher", "topic", "query", "instance", "job")
+ABOUT = ("alertname", "limit", "dimension", "batcher", "topic", "query", "instance", "job")
 
 
 def _firing() -> Iterator[Query]:
@@ -160,8 +161,15 @@ LIMITS = Group(
         Question(
             "Are the limits used?",
             "Near 100 % for long: what comes on top waits; raise the limit if the datastore "
-            "allows more. Low while others wait (right): click on it to open its own dashboard.",
-            (Query(measures.used(BY_LIMIT, "$__rate_interval", LIMIT), "{{limit}}"),),
+            "allows more. Low while others wait (right): click on it to open its own dashboard. Of "
+            "several dimensions, the fullest one.",
+            (
+                Query(
+                    f"max {BY_LIMIT} ("
+                    f"{measures.bound_used(BY_DIMENSION, '$__rate_interval', LIMIT)})",
+                    "{{limit}}",
+                ),
+            ),
             unit=units.SHARE,
             steps=((0.9, AMBER), (1.001, RED)),
             most=1,
@@ -170,8 +178,13 @@ LIMITS = Group(
         Question(
             "Who has to wait for capacity?",
             "How much of its limit could be used now. Above 100 % work waits, and its waiting "
-            "grows as long as it is there.",
-            (Query(measures.wanted(BY_LIMIT, LIMIT), "{{limit}}"),),
+            "grows as long as it is there. Of several dimensions, the one of which most is wanted.",
+            (
+                Query(
+                    f"max {BY_LIMIT} ({measures.wanted(BY_DIMENSION, LIMIT)})",
+                    "{{limit}}",
+                ),
+            ),
             unit=units.SHARE,
             steps=((1, AMBER),),
             links=TO_LIMIT,

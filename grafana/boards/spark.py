@@ -97,7 +97,7 @@ PACE = Group(
         Question(
             "What is spent?",
             "Compare it with the limit's own dashboard.",
-            _each("cost_total"),
+            (Query(_rate("cost_total", "", "dimension"), "{{query}} {{dimension}}"),),
             unit=units.COST_RATE,
         ),
         Question(

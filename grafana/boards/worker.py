@@ -26,9 +26,11 @@ def _rate(metric: str, *labels: str, more: str = "") -> str:
     return f"sum {by(*labels)} (rate({metric}{{{HERE}{more}}}[$__rate_interval]))"
 
 
-def _part(metric: str, part: float, label: str = "batcher") -> Query:
-    rate = _rate(f"{metric}_bucket", label, "le")
-    return Query(f"histogram_quantile({part}, {rate})", f"{{{{{label}}}}} {part:.0%}")
+def _part(metric: str, part: float, *labels: str) -> Query:
+    labels = labels or ("batcher",)
+    rate = _rate(f"{metric}_bucket", *labels, "le")
+    named = " ".join(f"{{{{{label}}}}}" for label in labels)
+    return Query(f"histogram_quantile({part}, {rate})", f"{named} {part:.0%}")
 
 
 BATCHES = Group(
@@ -86,7 +88,10 @@ BATCHES = Group(
             "What does a batch cost?",
             "Cost of a batch. One that costs more than a hundredth of the limit leaves gaps in "
             "its use.",
-            (_part("dispatcher_batch_cost", 0.5), _part("dispatcher_batch_cost", 0.95)),
+            (
+                _part("dispatcher_batch_cost", 0.5, "batcher", "dimension"),
+                _part("dispatcher_batch_cost", 0.95, "batcher", "dimension"),
+            ),
             unit=units.COST,
         ),
         Question(
@@ -100,7 +105,12 @@ BATCHES = Group(
             "What is not done yet?",
             "Cost of all operations that have not ended. Divided by what may be spent in a "
             "period, it says how long it will take.",
-            (Query(_sum("dispatcher_needs_capacity", "batcher"), "{{batcher}}"),),
+            (
+                Query(
+                    _sum("dispatcher_needs_capacity", "batcher", "dimension"),
+                    "{{batcher}} {{dimension}}",
+                ),
+            ),
             unit=units.COST,
         ),
         Question(
@@ -142,14 +152,24 @@ LIMITS = Group(
         Question(
             "What may it spend?",
             "By kind: shared is what it holds now, reserved its own, max what it could have.",
-            (Query(_sum("dispatcher_capacity", "limit", "kind"), "{{limit}} {{kind}}"),),
+            (
+                Query(
+                    _sum("dispatcher_capacity", "limit", "dimension", "kind"),
+                    "{{limit}} {{dimension}} {{kind}}",
+                ),
+            ),
             unit=units.COST_PER_PERIOD,
             links=TO_LIMIT,
         ),
         Question(
             "What does it spend?",
             "By kind. Below what it holds while some wait: callbacks are slow.",
-            (Query(_rate("dispatcher_spent_cost_total", "limit", "kind"), "{{limit}} {{kind}}"),),
+            (
+                Query(
+                    _rate("dispatcher_spent_cost_total", "limit", "dimension", "kind"),
+                    "{{limit}} {{dimension}} {{kind}}",
+                ),
+            ),
             unit=units.COST_RATE,
             links=TO_LIMIT,
         ),
@@ -158,8 +178,14 @@ LIMITS = Group(
             "Partitions that it holds and wants, and its fair share. Held below the fair share for "
             "more than two sync intervals: see who holds it, in the limit's own dashboard.",
             (
-                Query(_sum("dispatcher_partitions", "limit", "state"), "{{limit}} {{state}}"),
-                Query(_sum("dispatcher_fair_share", "limit"), "{{limit}} fair share"),
+                Query(
+                    _sum("dispatcher_partitions", "limit", "dimension", "state"),
+                    "{{limit}} {{dimension}} {{state}}",
+                ),
+                Query(
+                    _sum("dispatcher_fair_share", "limit", "dimension"),
+                    "{{limit}} {{dimension}} fair share",
+                ),
             ),
             unit=units.PARTITIONS,
             links=TO_LIMIT,
@@ -168,9 +194,23 @@ LIMITS = Group(
             "What does it want?",
             "Cost that it could spend now. None while operations wait: it is paused, or all "
             "callbacks are busy.",
-            (Query(_sum("dispatcher_demand", "limit"), "{{limit}}"),),
+            (Query(_sum("dispatcher_demand", "limit", "dimension"), "{{limit}} {{dimension}}"),),
             unit=units.COST,
             links=TO_LIMIT,
+        ),
+        Question(
+            "How many calls does it have in flight?",
+            "Busy: they run. Idle: it holds them, and may begin a call at any time. All busy while "
+            "operations wait: others hold the rest, or callbacks hang.",
+            (
+                Query(
+                    _sum("dispatcher_inflight_slots", "limit", "dimension", "state"),
+                    "{{limit}} {{dimension}} {{state}}",
+                ),
+            ),
+            unit=units.CALLS,
+            links=TO_LIMIT,
+            width=8,
         ),
         Question(
             "Does it go by permits?",
@@ -179,6 +219,7 @@ LIMITS = Group(
             (Query(_rate("dispatcher_permits_total", "limit"), "{{limit}}"),),
             unit=units.PERMIT_RATE,
             links=TO_LIMIT,
+            width=8,
         ),
         Question(
             "Does it wait for a permit?",
@@ -197,6 +238,7 @@ LIMITS = Group(
             ),
             unit=units.SECONDS,
             links=TO_LIMIT,
+            width=8,
         ),
         Question(
             "Does it reach Redis?",

@@ -8,9 +8,10 @@ not known yet.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
-from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, nothing
 from limiters._budgets.window import WindowLedger
 from limiters.limits import BURST
 
@@ -31,20 +32,26 @@ class EndWindowLedger(WindowLedger):
     """
 
     def __init__(
-        self, capacity: float, period: float, *, burst: float = BURST, shared: bool = False
+        self,
+        capacity: float,
+        period: float,
+        *,
+        burst: float = BURST,
+        shared: bool = False,
+        freed: Callable[[], object] = nothing,
     ) -> None:
-        super().__init__(capacity, period, burst=burst, shared=shared)
+        super().__init__(capacity, period, burst=burst, shared=shared, freed=freed)
         self._ends = CallEnds()
         self._new_entry = partial(CallEntry, ends=self._ends)
 
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before. It ends with `owner`
         at the latest."""
-        entry = CallEntry(cost, now, None, self._ends)
+        entry = CallEntry(cost, now, None, self._settled, ends=self._ends)
         if owner is not None:
             entry.owned_by(owner)
         entry.started(now)
-        return Payment((self, entry))
+        return Payment.by(self, entry)
 
     def spent(self, now: float) -> float:
         """What counts now: what runs, what ended in the last period, and what is about to begin."""
@@ -54,18 +61,18 @@ class EndWindowLedger(WindowLedger):
         return super().spent(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made."""
+        """What has begun, since this ledger was made, as estimated."""
         return super().total() + self.running
 
     @property
     def running(self) -> float:
-        """What has begun and not ended."""
+        """What has begun and not ended, as estimated."""
         begun = (one for one in self._starting if one.started_at is not None and one.stamp is None)
-        return math.fsum(one.cost for one in begun)
+        return math.fsum(one.estimated for one in begun)
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled."""
-        return super().total() + self.starting
+        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        return super().total() + math.fsum(one.estimated for one in self._starting)
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
         return now + self._life

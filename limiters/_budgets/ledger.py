@@ -71,11 +71,18 @@ class BoundLedger(Protocol):
         """What is set aside, or charged and has no time stamp yet."""
 
 
-def window_of(bound: Bound, capacity: float, *, shared: bool = False) -> WindowLedger:
-    """A ledger of a bound that is a window, for so much of its capacity."""
+def window_of(
+    bound: Bound,
+    capacity: float,
+    *,
+    shared: bool = False,
+    freed: Callable[[], object] = nothing,
+) -> WindowLedger:
+    """A ledger of a bound that is a window, for so much of its capacity. `freed` is called after a
+    call ended that cost less than estimated, by the thread that ends it."""
     kind = EndWindowLedger if bound.at_end else WindowLedger
     burst = bound.burst / bound.capacity
-    return kind(capacity, bound.period, burst=burst, shared=shared)
+    return kind(capacity, bound.period, burst=burst, shared=shared, freed=freed)
 
 
 def ledger_of(
@@ -87,9 +94,10 @@ def ledger_of(
 ) -> BoundLedger:
     """A ledger of `bound`, for all of it or for so much of its capacity.
 
-    `freed` is called after a slot was freed, by the thread that did it.
+    `freed` is called after a slot was freed, or a part of what a call was charged, by the thread
+    that did it.
     """
     capacity = bound.capacity if capacity is None else capacity
     if bound.kind is BoundKind.SLOTS:
         return SlotLedger(capacity, strict=bound.strict, freed=freed)
-    return window_of(bound, capacity, shared=shared)
+    return window_of(bound, capacity, shared=shared, freed=freed)

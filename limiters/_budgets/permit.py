@@ -81,7 +81,7 @@ class PermitBudget:
         """`cost` as begun now, to be entered without setting it aside before."""
         entry = self._new_entry(cost, now, self._tenure)
         entry.started(now)
-        return Payment((self, entry))
+        return Payment.by(self, entry)
 
     def enter(self, entry: BudgetEntry) -> None:
         """Counts it as begun now: by one step."""

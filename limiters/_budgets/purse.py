@@ -6,11 +6,12 @@ left of a share may be of use to others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from limiters._budgets.ledger import BoundLedger
 from limiters._budgets.permit import PermitBudget
-from limiters._budgets.spend import Payment, Spend, SpendOfSeveral, Tenure
+from limiters._budgets.spend import Payment, Spend, SpendOfPayers, Tenure
 from limiters._support.float_error import covers
 
 GRAIN = 1e-4
@@ -103,26 +104,34 @@ class Purse:
 
     def charge(self, parts: Parts, now: float, tenure: Tenure) -> Spend:
         """Turns what is held into one that counts from now on."""
-        charged: list[Spend] = []
+        charged: list[tuple[Spend, float]] = []
         if parts.shared:
-            charged.append(self.shared.charge(parts.shared, now, tenure))
+            charged.append((self.shared.charge(parts.shared, now, tenure), parts.shared))
         if parts.permit:
-            charged.append(self.permit.charge(parts.permit, now))
-        if parts.reserved or not charged:
-            charged.append(self.reserved.charge(parts.reserved, now))
-        return charged[0] if len(charged) == 1 else SpendOfSeveral(charged)
+            charged.append((self.permit.charge(parts.permit, now), parts.permit))
+        if parts.reserved:
+            charged.append((self.reserved.charge(parts.reserved, now), parts.reserved))
+        return _one_spend(charged) if charged else self._last.charge(0.0, now)
 
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost`, which is available, as begun now: to be entered without setting it aside."""
         parts = self.available(now, cost).paying(cost)
-        paying: list[Payment] = []
-        if parts.reserved:
-            paying.append(self.reserved.payment(parts.reserved, now, owner))
-        if parts.permit:
-            paying.append(self.permit.payment(parts.permit, now, owner))
+        paying: list[tuple[Payment, float]] = []
         if parts.shared:
-            paying.append(self.shared.payment(parts.shared, now, owner))
-        return Payment.of(paying)
+            paying.append((self.shared.payment(parts.shared, now, owner), parts.shared))
+        if parts.permit:
+            paying.append((self.permit.payment(parts.permit, now, owner), parts.permit))
+        if parts.reserved:
+            paying.append((self.reserved.payment(parts.reserved, now, owner), parts.reserved))
+        if not paying:
+            return self._last.payment(0.0, now, owner)
+        spend = _one_spend([(one.spend, amount) for one, amount in paying])
+        return Payment.of((one for one, _ in paying), spend)
+
+    @property
+    def _last(self) -> BoundLedger:
+        """Which pays if a batch costs something after all."""
+        return self.shared if self.shared.capacity else self.reserved
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
@@ -152,3 +161,7 @@ class Purse:
             middle = (early + late) / 2
             early, late = (early, middle) if there(middle) else (middle, late)
         return late
+
+
+def _one_spend(paid: Sequence[tuple[Spend, float]]) -> Spend:
+    return paid[0][0] if len(paid) == 1 else SpendOfPayers(paid)

@@ -6,14 +6,56 @@ counts in each of them; of what is there, the least of them counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from limiters._budgets.ledger import BoundLedger
 from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.spend import Payment, Spend, SpendOfSeveral, Tenure
 from limiters._costs import AnyCost, lesser
-from limiters.limits import Limits
+from limiters.limits import BoundKind, Limits
+
+
+class SpendOfBounds(SpendOfSeveral):
+    """One batch, charged to several bounds of a limit, each by its place among them."""
+
+    __slots__ = ("_limits", "_places")
+
+    def __init__(self, limits: Limits, by_bound: Mapping[int, Spend]) -> None:
+        super().__init__(by_bound.values())
+        self._limits = limits
+        self._places = tuple(by_bound)
+
+    def settle(self, actual: AnyCost) -> bool:
+        """The call costs `actual`, in all of its dimensions, as far as is known."""
+        amounts = self._limits.by_bound(actual)
+        settled = False
+        for at, part in zip(self._places, self._parts, strict=True):
+            if self._limits.bounds[at].kind is BoundKind.RATE:
+                settled = part.settle(amounts[at]) or settled
+        return settled
+
+
+_Payer = TypeVar("_Payer")
+_Part = TypeVar("_Part", float, Parts)
+
+
+def _due(
+    limits: Limits, payers: Iterable[_Payer], parts: Iterable[_Part]
+) -> Iterator[tuple[int, _Payer, _Part]]:
+    """Who pays what, by the place of its bound. Every rate has an entry: a call may turn out to
+    cost something that it was not expected to."""
+    bounds = limits.bounds
+    for at, (payer, part) in enumerate(zip(payers, parts, strict=True)):
+        if bounds[at].kind is BoundKind.RATE or (
+            part if isinstance(part, float | int) else any(part)
+        ):
+            yield at, payer, part
+
+
+def _one_payment(limits: Limits, by_bound: Mapping[int, Payment]) -> Payment:
+    spend = SpendOfBounds(limits, {at: one.spend for at, one in by_bound.items()})
+    return Payment.of(by_bound.values(), spend)
 
 
 class LedgerOfBounds:
@@ -58,13 +100,17 @@ class LedgerOfBounds:
 
     def charge(self, cost: AnyCost, now: float, tenure: Tenure | None = None) -> Spend:
         """Turns `cost` of what is held into entries that count from now on."""
-        pairs = zip(self.ledgers, self._limits.by_bound(cost), strict=True)
-        return SpendOfSeveral([one.charge(part, now, tenure) for one, part in pairs if part])
+        due = _due(self._limits, self.ledgers, self._limits.by_bound(cost))
+        return SpendOfBounds(
+            self._limits, {at: one.charge(part, now, tenure) for at, one, part in due}
+        )
 
     def payment(self, cost: AnyCost, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before."""
-        pairs = zip(self.ledgers, self._limits.by_bound(cost), strict=True)
-        return Payment.of(one.payment(part, now, owner) for one, part in pairs if part)
+        due = _due(self._limits, self.ledgers, self._limits.by_bound(cost))
+        return _one_payment(
+            self._limits, {at: one.payment(part, now, owner) for at, one, part in due}
+        )
 
     def ready_at(self, cost: AnyCost, now: float) -> float:
         """The earliest time at which `cost` may be available in all of them."""
@@ -178,13 +224,17 @@ class PurseOfBounds:
 
     def charge(self, parts: PartsOfBounds, now: float, tenure: Tenure) -> Spend:
         """Turns what is held into entries that count from now on."""
-        pairs = zip(self.purses, parts.bounds, strict=True)
-        return SpendOfSeveral([purse.charge(one, now, tenure) for purse, one in pairs if any(one)])
+        due = _due(self._limits, self.purses, parts.bounds)
+        return SpendOfBounds(
+            self._limits, {at: purse.charge(one, now, tenure) for at, purse, one in due}
+        )
 
     def payment(self, cost: AnyCost, now: float, owner: object = None) -> Payment:
         """`cost`, which is available, as begun now: to be entered without setting it aside."""
-        pairs = zip(self.purses, self._limits.by_bound(cost), strict=True)
-        return Payment.of(purse.payment(one, now, owner) for purse, one in pairs if one)
+        due = _due(self._limits, self.purses, self._limits.by_bound(cost))
+        return _one_payment(
+            self._limits, {at: purse.payment(one, now, owner) for at, purse, one in due}
+        )
 
     def ready_at(self, cost: AnyCost, now: float) -> float:
         """The earliest time at which `cost` may be available in all of them."""

@@ -79,7 +79,7 @@ class SlotLedger:
         return entry
 
     def _new_entry(self, cost: float, now: float, tenure: Tenure | None) -> CallEntry:
-        return CallEntry(cost, now, tenure, self._ends, self._freed, self._lax)
+        return CallEntry(cost, now, tenure, ends=self._ends, freed=self._freed, lax=self._lax)
 
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before. Its slots are free
@@ -88,7 +88,7 @@ class SlotLedger:
         if owner is not None:
             entry.owned_by(owner)
         entry.started(now)
-        return Payment((self, entry))
+        return Payment.by(self, entry)
 
     def enter(self, entry: BudgetEntry) -> None:
         """Its slots are taken from now on: by one step."""

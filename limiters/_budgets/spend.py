@@ -7,11 +7,14 @@ each step here is one assignment.
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from limiters._budgets.settlements import Stay
 
 
 class Tenure:
@@ -45,30 +48,87 @@ class Spend(ABC):
         nothing."""
 
     @abstractmethod
+    def settle(self, actual: Any) -> bool:
+        """The call costs `actual` in all, as far as is known: in the form in which its limit adds
+        costs up, and in each dimension. The last one counts when the call has ended; until then it
+        counts for no less than was charged.
+
+        False, and without effect: its callback has not begun, has ended or was abandoned.
+        """
+
+    @abstractmethod
     def ended(self, now: float) -> None:
         """The callback has returned. Idempotent."""
 
     @abstractmethod
     def abandoned(self, now: float) -> None:
-        """The batch was abandoned; its callback still runs, and `ended` follows. Idempotent."""
+        """The batch was abandoned; its callback still runs, and `ended` follows. It counts for no
+        less than was charged. Idempotent."""
 
     @abstractmethod
     def cancel(self) -> None:
         """The batch was never started: it stops counting. Idempotent."""
 
 
+def nothing(*_: object) -> None:
+    """For what nobody needs to hear of."""
+
+
 class BudgetEntry(Spend):
     """What one ledger was charged for a batch."""
 
-    __slots__ = ("charged_at", "cost", "stamp", "tenure")
+    __slots__ = (
+        "_settled",
+        "accounted",
+        "actual",
+        "charged_at",
+        "closed",
+        "cost",
+        "entered",
+        "estimated",
+        "place",
+        "reported",
+        "stamp",
+        "tenure",
+    )
 
-    def __init__(self, cost: float, charged_at: float, tenure: Tenure | None = None) -> None:
-        self.cost = cost
+    # Not set before they matter: most entries are never settled.
+    entered: float
+    """What its ledger has counted of it, once it has a place."""
+    reported: bool
+    """Once it was settled: whether it is among those that its ledger has to look at."""
+    accounted: bool
+    """Whether its ledger has counted it among those that are settled for good."""
+
+    def __init__(
+        self,
+        cost: float,
+        charged_at: float,
+        tenure: Tenure | None = None,
+        settled: Callable[[BudgetEntry], object] = nothing,
+    ) -> None:
+        """`settled`: called with it whenever it was settled, and when it ends after that."""
+        self.cost = self.estimated = cost
         self.charged_at = charged_at
         self.started_at: float | None = None
         self.stamp: float | None = None
         """From when on its period is counted; None as long as that is not known."""
         self.tenure = tenure
+        self._settled = settled
+        self.actual: float | None = None
+        """What it cost in truth, as far as was said."""
+        self.closed = False
+        """Whether it is settled no more: its call has ended, or was abandoned."""
+        self.place: tuple[Stay, float] | None = None
+        """Once its ledger has entered it in a slice of time: which part of all entries had stayed
+        at that moment."""
+
+    @property
+    def counts(self) -> float:
+        """What it counts for now: while its call runs, no less than was charged."""
+        if self.actual is None:
+            return self.estimated
+        return self.actual if self.closed else max(self.estimated, self.actual)
 
     def may_start(self, now: float) -> bool:
         """Whether the capacity is still held."""
@@ -82,20 +142,34 @@ class BudgetEntry(Spend):
         self.started_at = self.stamp = now
         return True
 
+    def settle(self, actual: float) -> bool:
+        """The call costs `actual`, as far as is known."""
+        if self.closed or self.started_at is None:
+            return False
+        if self.actual is None:
+            self.reported = self.accounted = False
+        self.actual = actual
+        self._settled(self)
+        return True
+
     def ended(self, now: float) -> None:
-        """Counts from its start: its end changes nothing."""
+        """The callback has returned: what was settled counts. Idempotent."""
+        if not self.closed:
+            self.closed = True
+            if self.actual is not None:
+                self._settled(self)
 
     def abandoned(self, now: float) -> None:
-        """Counts from its start: this changes nothing."""
+        """The batch was abandoned: it counts for what was charged, or more. Idempotent."""
+        if self.actual is not None and not self.closed:
+            self.actual = max(self.estimated, self.actual)
+        self.closed = True
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""
-        self.cost = 0
+        self.cost = self.estimated = 0
+        self.closed = True
         self.started_at = self.stamp = self.charged_at
-
-
-def nothing() -> None:
-    """For entries whose end frees nothing at that moment."""
 
 
 class CallEntry(BudgetEntry):
@@ -113,11 +187,13 @@ class CallEntry(BudgetEntry):
         cost: float,
         charged_at: float,
         tenure: Tenure | None,
+        settled: Callable[[BudgetEntry], object] = nothing,
+        *,
         ends: CallEnds,
         freed: Callable[[], object] = nothing,
         lax: bool = False,
     ) -> None:
-        super().__init__(cost, charged_at, tenure)
+        super().__init__(cost, charged_at, tenure, settled)
         self._ends = ends
         self._freed = freed
         self._lax = lax
@@ -142,17 +218,20 @@ class CallEntry(BudgetEntry):
             self._ends.report(self)  # first: an interrupt before the next line costs no slot
             self.stamp = now
             self._owner = None
+            super().ended(now)
             self._freed()
 
     def abandoned(self, now: float) -> None:
         """The batch was abandoned; its callback still runs."""
+        super().abandoned(now)
         if self._lax:
             self.ended(now)
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting. Idempotent."""
         if self.stamp is None:
-            self.cost = 0
+            self.cost = self.estimated = 0
+            self.closed = True
             self.started_at = self.charged_at
             self.ended(self.charged_at)
 
@@ -189,7 +268,8 @@ class CallEnds:
 
 
 class SpendOfSeveral(Spend):
-    """One batch, charged to several budgets."""
+    """One batch, charged to several budgets. How a settlement is divided among them is for those
+    who know what they are."""
 
     __slots__ = ("_parts",)
 
@@ -227,6 +307,35 @@ class SpendOfSeveral(Spend):
             part.cancel()
 
 
+class SpendOfPayers(SpendOfSeveral):
+    """One batch, paid by several budgets of one bound. `estimated` is what each of them was
+    charged, in the order in which a refund goes to them; an excess is charged to the first one.
+
+    >>> share, reserved = BudgetEntry(6, 0.0), BudgetEntry(4, 0.0)
+    >>> spend = SpendOfPayers([(share, 6), (reserved, 4)])
+    >>> spend.started(0.0), spend.settle(3)
+    (True, True)
+    >>> share.actual, reserved.actual
+    (0.0, 3.0)
+    """
+
+    __slots__ = ("_estimated",)
+
+    def __init__(self, estimated: Sequence[tuple[Spend, float]]) -> None:
+        super().__init__(part for part, _ in estimated)
+        self._estimated = tuple(amount for _, amount in estimated)
+
+    def settle(self, actual: float) -> bool:
+        """The call costs `actual`, as far as is known."""
+        more = actual - math.fsum(self._estimated)
+        settled = False
+        for part, estimated in zip(self._parts, self._estimated, strict=True):
+            change = max(more, -estimated)
+            more = min(0.0, more - change)
+            settled = part.settle(estimated + change) or settled
+        return settled
+
+
 class Payer(Protocol):
     """A ledger, or a permit: what an entry can be entered in."""
 
@@ -243,16 +352,19 @@ class Payment:
 
     __slots__ = ("entries", "spend")
 
-    def __init__(self, *entries: tuple[Payer, BudgetEntry]) -> None:
-        self.entries = entries
-        self.spend: Spend = (
-            entries[0][1] if len(entries) == 1 else SpendOfSeveral(entry for _, entry in entries)
-        )
+    def __init__(self, entries: Iterable[tuple[Payer, BudgetEntry]], spend: Spend) -> None:
+        self.entries = tuple(entries)
+        self.spend = spend
 
     @classmethod
-    def of(cls, payments: Iterable[Payment]) -> Payment:
-        """Several as one."""
-        return cls(*(one for payment in payments for one in payment.entries))
+    def by(cls, payer: Payer, entry: BudgetEntry) -> Payment:
+        """To one ledger."""
+        return cls([(payer, entry)], entry)
+
+    @classmethod
+    def of(cls, payments: Iterable[Payment], spend: Spend) -> Payment:
+        """Several, which are one `spend`."""
+        return cls((one for payment in payments for one in payment.entries), spend)
 
     def enter(self) -> None:
         """Counts it in each of its ledgers."""

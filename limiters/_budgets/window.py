@@ -20,7 +20,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from limiters._budgets.inherited import InheritedSpending
-from limiters._budgets.spend import BudgetEntry, Payment, Tenure
+from limiters._budgets.settlements import Settlements, Stay
+from limiters._budgets.spend import BudgetEntry, Payment, Tenure, nothing
 from limiters._guard import guard_of
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.limits import BURST
@@ -30,6 +31,9 @@ UNEVEN, UNEVEN_PERIODS = 3, 3
 others spent at other times, and room comes back in the same uneven way. If others spent more than
 this at one time, so much may go at once: an operation that costs the whole limit leaves room for
 all of it at once."""
+
+NewEntry = Callable[[float, float, Tenure | None, Callable[[BudgetEntry], object]], BudgetEntry]
+"""Of a cost, the time of its charge, the tenure, and what is called once it is settled."""
 
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
@@ -52,12 +56,29 @@ class WindowLedger:
     """
 
     def __init__(
-        self, capacity: float, period: float, *, burst: float = BURST, shared: bool = False
+        self,
+        capacity: float,
+        period: float,
+        *,
+        burst: float = BURST,
+        shared: bool = False,
+        freed: Callable[[], object] = nothing,
     ) -> None:
         """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
-        processes, whose clocks judge its windows too."""
+        processes, whose clocks judge its windows too. `freed`: called after a call ended that cost
+        less than estimated, by the thread that ends it."""
         self.capacity = capacity
-        self._new_entry: Callable[[float, float, Tenure | None], BudgetEntry] = BudgetEntry
+        self._new_entry: NewEntry = BudgetEntry
+        self.settlements = Settlements(freed)
+        self._settled = self.settlements.report
+        self._to_settle = self.settlements.reported
+        self._stay = Stay()
+        self._corrected = 0.0
+        self.excess_until = -math.inf
+        """Until when something counts that calls have cost beyond the estimate."""
+        self.owed: list[tuple[float, float]] = []
+        """(when, cost) of what calls cost beyond the estimate, as far as their entries have gone
+        to others since: of a shared ledger."""
         self.even_burst = burst
         """The share of the capacity that may go at once after a rest."""
         self._shared = shared
@@ -127,29 +148,39 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
-        self.charges += 1
-        self._pace(cost, now)
-        entry = self._new_entry(cost, now, tenure)
+        if cost:
+            self.charges += 1
+            self._pace(cost, now)
+        entry = self._new_entry(cost, now, tenure, self._settled)
         self._starting.append(entry)
         return entry
 
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before."""
-        entry = self._new_entry(cost, now, None)
+        entry = self._new_entry(cost, now, None, self._settled)
         entry.started(now)
-        return Payment((self, entry))
+        return Payment.by(self, entry)
 
     def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on: by one step, and an interrupt before that has changed no more than
         the pace, by a moment."""
-        self._pace(entry.cost, entry.charged_at)
-        self.charges += 1
+        if entry.cost:
+            self._pace(entry.cost, entry.charged_at)
+            self.charges += 1
         self._starting.append(entry)
 
     def _pace(self, cost: float, now: float) -> None:
         if self.capacity:  # it may have gone since the amount was set aside
             earliest = now - max(self.burst(now), cost) / self._rate
             self._paid_until = max(self._paid_until, earliest) + cost / self._rate
+
+    def _pace_again(self, change: float, now: float) -> None:
+        """A cost that was paced has changed by so much. One that turned out larger keeps what
+        follows from coming at once, and no longer: the window sees to the rest."""
+        if self.capacity and change:
+            paid_until = self._paid_until + change / self._rate
+            late = change > 0 and paid_until > now
+            self._paid_until = max(self._paid_until, now) if late else paid_until
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -177,13 +208,16 @@ class WindowLedger:
 
     def set_period(self, period: float, now: float) -> None:
         """From now on windows are of `period`; what has begun counts on, in the new one."""
-        entries, _ = self.split(1.0, now, inherited=False)
+        self.spent(now)
+        entries = self._take(1.0)
         self._measure_in(period)
         for started_at, cost in entries:
             self._enter(cost, started_at)
 
     def spent(self, now: float) -> float:
         """What counts now: what began in the last period, and what is about to begin."""
+        if self._to_settle:
+            self._note_settlements(now)
         self._note_starts()
         while self._expiries and self._expires(self._expiries[0]) <= now:
             # In this order, here and where something begins: whatever counts has an expiry, also
@@ -194,13 +228,18 @@ class WindowLedger:
         return own + self.inherited.total(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made."""
+        """What has begun, since this ledger was made, as estimated."""
         self._note_starts()
         return self._total
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled."""
-        return self.total() + self.starting
+        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        return self.total() + math.fsum(spend.estimated for spend in self._starting)
+
+    def settled(self) -> float:
+        """How much more the calls of `charged` have cost than estimated, as far as is known: less
+        than zero if it was less."""
+        return self._corrected
 
     @property
     def starting(self) -> float:
@@ -227,17 +266,21 @@ class WindowLedger:
         return slice_
 
     def split(
-        self, part: float, now: float, *, inherited: bool = True
+        self, part: float, now: float
     ) -> tuple[list[tuple[float, float]], tuple[tuple[int, float], ...]]:
         """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
         and (time stamp, cost) of what is inherited."""
         self.spent(now)
+        self._stay = self._stay.less(part)
+        return self._take(part), self.inherited.split(part)
+
+    def _take(self, part: float) -> list[tuple[float, float]]:
         taken = [(slice_ * self._slice, cost * part) for slice_, cost in self._started.items()]
         if part < 1:
             self._started = {at: cost - cost * part for at, cost in self._started.items()}
         else:
             self._started, self._expiries = {}, []
-        return sorted(taken), self.inherited.split(part) if inherited else ()
+        return sorted(taken)
 
     @property
     def _rate(self) -> float:
@@ -245,16 +288,62 @@ class WindowLedger:
 
     def _note_starts(self) -> None:
         begun = [spend for spend in self._starting if spend.stamp is not None]
+        if not begun:
+            return
+        place = self._stay, self._stay.fraction
         for spend in begun:
             assert spend.stamp is not None
             slice_ = self._slice_of(spend.stamp) if spend.cost else 0
             before = self._started.get(slice_, 0.0)
-            if spend.cost:  # from here on without a call, so that it is counted once
-                self._started[slice_] = before + spend.cost
-                self._total += spend.cost
+            if spend.cost > spend.estimated:
+                self.excess_until = max(self.excess_until, self._expires(slice_))
+            if spend.place is None:  # from here on without a call, so that it is counted once
+                if spend.cost:
+                    self._started[slice_] = before + spend.cost
+                self._total += spend.estimated
+                spend.entered, spend.place = spend.cost, place
                 spend.cost = 0
-        if begun:
-            self._starting = [spend for spend in self._starting if spend.stamp is None]
+        self._starting = [spend for spend in self._starting if spend.stamp is None]
+
+    def _note_settlements(self, now: float) -> None:
+        for entry in self.settlements.each():
+            counts = entry.counts
+            if entry.place is None:
+                change = counts - entry.cost
+                self._corrected += change
+                entry.cost = counts
+                self._pace_again(change, now)
+            elif counts != entry.entered:
+                self._correct(entry, counts, now)
+            self.settlements.account(entry)
+
+    def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
+        """`entry`, which has begun and was entered, counts for so much from now on. Both a refund
+        and an excess are of the part that stayed here; the rest of an excess is owed to those who
+        have it now."""
+        assert entry.stamp is not None
+        change, stayed = counts - entry.entered, self._stayed_of(entry)
+        slice_ = math.ceil(entry.stamp / self._slice)
+        if self._expires(slice_) <= now:
+            change = 0.0
+        elif change > 0:
+            slice_ = self._slice_of(entry.stamp)
+            self.excess_until = max(self.excess_until, self._expires(slice_))
+            if stayed < 1:
+                self.owed.append((slice_ * self._slice, change * (1 - stayed)))
+        after = max(0.0, self._started.get(slice_, 0.0) + change * stayed)
+        if slice_ in self._started or (change > 0 and after):
+            # From here on without a call, so that it is counted once.
+            self._started[slice_] = after
+        self._corrected += counts - entry.entered
+        entry.entered = counts
+        self._pace_again(change * stayed, now)
+
+    def _stayed_of(self, entry: BudgetEntry) -> float:
+        """Which part of it is still here, of what was here when it was entered."""
+        assert entry.place is not None
+        stay, then = entry.place
+        return stay.fraction / then
 
     def _expires(self, slice_: int) -> float:
         return slice_ * self._slice + self._life

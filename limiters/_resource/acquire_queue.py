@@ -79,6 +79,11 @@ class AcquireQueue:
         self._first: QueuedCaller | None = None
         self._told: AnyCost = 0.0
 
+    @property
+    def limits(self) -> Limits:
+        """What the limiter allows, by dimension."""
+        return self._limiter.limits
+
     def wake(self) -> None:
         """Capacity may have come, or the limiter was stopped."""
         for waiter in self.tidy():

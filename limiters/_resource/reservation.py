@@ -7,12 +7,14 @@ reservation any more once the exception was dealt with, and that frees its slots
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from limiters._budgets.spend import Spend
 from limiters._costs import AnyCost
 from limiters._support.clock import Clock
-from limiters.errors import ImproperOrderError, ReserveTimeoutError
+from limiters.errors import ImproperOrderError, ReserveTimeoutError, SettlementError
+from limiters.limits import Limits
 
 
 class Receipt:
@@ -35,6 +37,10 @@ _NONE = Receipt()
 
 class WaitingLine(Protocol):
     """How a reservation waits: those who acquire wait in the same line."""
+
+    @property
+    def limits(self) -> Limits:
+        """What its limiter allows, by dimension."""
 
     def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
         """Waits until `cost` is granted, and charges it; False if that took too long."""
@@ -85,6 +91,23 @@ class Reservation:
 
     async def __aexit__(self, *error: object) -> None:
         self._end()
+
+    def settle(self, actual: float | Mapping[str, float]) -> None:
+        """Says what the call costs in truth, in its block: once it is known, or several times while
+        an answer streams. The last one counts when the block ends, and until then it counts for no
+        less than was reserved. In several dimensions, those that are not named cost what was
+        reserved.
+
+        Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
+        block. Thread-safe.
+        """
+        checked = self._waiting.limits.actual("actual", actual, self.cost)
+        spend = self._receipt.spend
+        if spend is None or not spend.settle(checked):
+            raise SettlementError(
+                "this reservation is settled in its block alone, while what it took is charged; "
+                "outside of it, it counts for what was reserved or settled before"
+            )
 
     def _begin(self) -> None:
         if self._used:

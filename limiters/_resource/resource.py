@@ -211,6 +211,7 @@ class Resource(ABC):
         The block begins when all of the cost may be spent, first come first served with those who
         `acquire`; calls in flight are free again when it ends, whatever ends it. Where the wait
         takes longer than `timeout`, `with` raises ReserveTimeoutError, and nothing is charged.
+        `settle` of the reservation says in its block what the call costs in truth.
         Raises ExceedsCapacityError for what could never be had. Thread-safe; each reservation is
         for one block.
         """

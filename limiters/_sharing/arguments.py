@@ -9,14 +9,11 @@ from limiters._plain_numbers import plain
 from limiters._sharing.options import SharedResourceOptions
 from limiters._support.float_error import covers
 from limiters._support.validation import ArgumentError, in_seconds
-from limiters.leases._bounds import terms_of_limits
+from limiters.leases._bounds import terms_of_limits, usual_factor
 from limiters.leases._format import FEWEST_INTERVALS
 from limiters.leases._messages import Terms, altered, check_partitions, milliseconds
 from limiters.leases.protocol import LeaseManager
 from limiters.limits import Limits
-
-DEFAULT_PARTS = 100
-"""Into how many partitions people see Limits divided."""
 
 
 def limits_of(options: SharedResourceOptions) -> Limits:
@@ -76,7 +73,7 @@ def _factor(options: SharedResourceOptions, limits: Limits) -> float:
         )
     if not named and options.parts is None:
         return options.factor
-    return limits.bounds[0].capacity / (options.parts or DEFAULT_PARTS)
+    return usual_factor(limits, options.parts)
 
 
 def _check_alone(options: SharedResourceOptions) -> None:

@@ -25,10 +25,11 @@ class SharedBudget:
     def __init__(self, limits: Limits, reserved: AnyCost, freed: Callable[[], object]) -> None:
         self.limits = limits
         self.reserved = reserved
-        self._reserved = [
+        self.reserved_ledgers = [
             ledger_of(bound, capacity, freed=freed)
             for bound, capacity in zip(limits.bounds, self._in_proportion(reserved), strict=True)
         ]
+        """What was spent of what is reserved, by bound."""
         self.share: InstanceShare
         self.purse: AnyPurse
         self._allowed = limits
@@ -40,14 +41,14 @@ class SharedBudget:
         share.reserve(self.reserved)
         self._purses = [
             Purse(ledger, one.permit, one.ledger)
-            for ledger, one in zip(self._reserved, share.bounds, strict=True)
+            for ledger, one in zip(self.reserved_ledgers, share.bounds, strict=True)
         ]
         self.purse = one_purse(self.limits, self._purses)
 
     def reserve(self, reserved: AnyCost) -> None:
         """So much is reserved from now on."""
         self.reserved = reserved
-        for ledger, one in zip(self._reserved, self._in_proportion(reserved), strict=True):
+        for ledger, one in zip(self.reserved_ledgers, self._in_proportion(reserved), strict=True):
             ledger.set_capacity(one)
         self.share.reserve(reserved)
 
@@ -63,7 +64,7 @@ class SharedBudget:
 
     def follow_periods(self, now: float) -> None:
         """An operator may have changed the windows: those of what is reserved are as long."""
-        for ledger, one in zip(self._reserved, self.share.bounds, strict=True):
+        for ledger, one in zip(self.reserved_ledgers, self.share.bounds, strict=True):
             period = one.terms.period / 1000
             if not one.terms.slots and ledger.period != period:
                 ledger.set_period(period, now)  # type: ignore[attr-defined]  # a window has one
@@ -130,7 +131,7 @@ class SharedBudget:
     @property
     def spent_reserved(self) -> AnyCost:
         """What has begun on what is reserved."""
-        return self.limits.smallest(ledger.total() for ledger in self._reserved)
+        return self.limits.smallest(ledger.total() for ledger in self.reserved_ledgers)
 
     @property
     def spent_shared(self) -> AnyCost:
@@ -167,7 +168,7 @@ class SharedBudget:
         waits, gathers = self.limits.by_bound(waiting), list(self.limits.by_bound(gathering))
         capacities = self._in_proportion(self.reserved)
         rest = []
-        for at, ledger in enumerate(self._reserved):
+        for at, ledger in enumerate(self.reserved_ledgers):
             rest.append(max(0.0, waits[at] - max(0.0, capacities[at] - ledger.spent(now))))
             gathers[at] = max(0.0, gathers[at] - ledger.available(now, gathers[at]))
             if not rest[at]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from limiters._costs import checked_cost
+from limiters._costs_text import read_costs
+from limiters._limits_text import read_number_or_text
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, count, seconds
@@ -14,11 +16,12 @@ from limiters.leases._format import MAX_PARTITIONS
 from limiters.leases._messages import ramp_of, shared_amount, weight_units
 from limiters.leases._options import StoredLeaseOptions, checked_period
 from limiters.leases.protocol import LeaseManager
-from limiters.limits import Limits
+from limiters.limits import Limits, read_limits
 
 
-def _shared(name: str, value: float | Limits) -> float | Limits:
-    return value if isinstance(value, Limits) else shared_amount(name, value, zero=True)
+def _shared(name: str, value: object) -> float | Limits:
+    found = read_limits(name, value) if isinstance(value, str) else value
+    return found if isinstance(found, Limits) else shared_amount(name, found, zero=True)
 
 
 def _reserved(name: str, value: float | Mapping[str, float]) -> object:
@@ -62,17 +65,20 @@ class ShareOptions(ConvertedOptions):
     shared_capacity: float | Limits = field(
         default=0,
         metadata=about(
-            "what all instances may spend together in one `period`, or `Limits` of several kinds; "
-            "what is stored counts, so who joins with another one follows it",
+            "what all instances may spend together in one `period`, or Limits of several "
+            "dimensions, also as a text such as requests=600/60s+10/1s,tokens=90000/60s,"
+            "calls=20slots; what is stored counts, so who joins with another one follows it",
             _shared,
+            read=read_number_or_text,
         ),
     )
     reserved_capacity: float | Mapping[str, float] = field(
         default=0,
         metadata=about(
             "what this instance may spend in addition to its share, at any time; by dimension, "
-            "where there are several",
+            "where there are several, as in requests=10,tokens=500",
             _reserved,
+            read=read_costs,
         ),
     )
     factor: float = field(

@@ -7,18 +7,22 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from shlex import quote
+from typing import NamedTuple
 
 from limiters import events
 from limiters._costs import AnyCost, Costs
 from limiters._instance_share import News
+from limiters._limits_text import dimension_text
 from limiters._plain_numbers import plain
 from limiters._redis.faults import cause_of
 from limiters._redis.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 from limiters.events import Emitter
+from limiters.leases._bounds import limits_of_terms
 from limiters.leases._format import FLOAT_ERROR
 from limiters.leases._layout import names_of, parts_of
 from limiters.leases._messages import BoundTerms, Reply, Terms, partitions_of
+from limiters.limits import Limits
 
 _log = logging.getLogger("limiters.shared")
 
@@ -148,16 +152,18 @@ class Announcements:
         self._evicted = reply.evicted
 
     def _cost_of(self, amounts: Sequence[float]) -> AnyCost:
-        """Amounts by bound as a cost."""
-        parts = parts_of(self._own.layout)
-        found = {part.dimension: one for part, one in zip(parts, amounts, strict=True)}
-        return Costs(found) if len(found) > 1 else amounts[0]
+        """Amounts by bound as a cost: of several windows, the smallest."""
+        found: dict[str, float] = {}
+        for part, one in zip(parts_of(self._own.layout), amounts, strict=True):
+            found[part.dimension] = min(one, found.get(part.dimension, one))
+        return Costs(found) if len(found) > 1 else min(amounts)
 
     def _changed(self, terms: Terms) -> None:
+        both = zip(told_of(terms), told_of(self._terms or terms), strict=True)
         different = [
-            f"{name} {plain(new)} (was {plain(old)})"
-            for (name, new), (_, old) in zip(_told(terms), _told(self._terms or terms), strict=True)
-            if new != old
+            f"{new.name} {plain(new.value)} (was {plain(old.value)})"
+            for new, old in both
+            if new.value != old.value
         ]
         if different:
             _log.info(
@@ -167,7 +173,7 @@ class Announcements:
                 extra={
                     "happening": "terms-changed",
                     "limit": self._limit,
-                    "capacity": terms.capacity,
+                    "capacity": capacity_of(terms),
                 },
             )
 
@@ -175,7 +181,8 @@ class Announcements:
         limit, partition = events.VERIFIED_LIMIT, events.VERIFIED_PARTITION
         if reply.created:
             limit, partition = events.CREATED_LIMIT, events.CREATED_PARTITION
-        self._emit(limit, reply.terms.capacity, self._kept_by)
+        smallest = self._cost_of([one.capacity for one in reply.terms.bounds])
+        self._emit(limit, smallest, self._kept_by)
         for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
             self._emit(partition, index, self._kept_by)
         self._emit(events.PROVISION_DONE, reply.uncertain / 1000)
@@ -212,36 +219,45 @@ class Announcements:
 
     def refusal(self, terms: Terms) -> str:
         """Why this instance gets nothing of a limit with these terms, and what to do."""
-        unlike = differences(self._own, terms)
+        own, name = self._own, quote(self._limit)
+        unlike = differences(own, terms)
         if unlike:
+            text = str(limits_of_terms(own)) if own.layout else plain(own.capacity)
+            over = "" if own.layout == terms.layout else "--start-over "
             return (
                 f"no shared capacity: {unlike} of the limit {self._limit!r}; make all instances "
-                "with the same Limits, or delete the limit once no instance runs: "
-                f"dispatcher limit delete {quote(self._limit)}"
+                "with the same Limits, or change the limit for everybody: "
+                f"dispatcher limit set {name} {over}--shared-capacity {text}"
             )
         lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
+        if own.layout:
+            return (
+                f"no shared capacity: this instance was made with lease_time={lease}, but the "
+                f"limit {self._limit!r} has lease_time={plain(terms.lease / 1000)}; use that, or "
+                f"change the limit for everybody: dispatcher limit set {name} --lease-time {lease}"
+            )
         return (
             f"no shared capacity: this instance was made with lease_time={lease} and "
             f"period={period}, but the limit {self._limit!r} has "
             f"lease_time={plain(terms.lease / 1000)} and period={plain(terms.period / 1000)}; use "
             "those, or change the limit for everybody: "
-            f"dispatcher limit set {quote(self._limit)} --lease-time {lease} --period {period}"
+            f"dispatcher limit set {name} --lease-time {lease} --period {period}"
         )
 
     def _compare(self, terms: Terms) -> None:
-        pairs = zip(_told(terms), _told(self._own), strict=True)
-        unlike = [(name, theirs, own) for (name, theirs), (_, own) in pairs if theirs != own]
+        pairs = zip(told_of(terms), told_of(self._own), strict=True)
+        unlike = [(theirs, own) for theirs, own in pairs if theirs.value != own.value]
         different = [
-            f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
-            for name, theirs, own in unlike
+            f"{theirs.name} {plain(theirs.value)} (this instance was made with {plain(own.value)})"
+            for theirs, own in unlike
         ]
-        options = [f"--{name.replace(' ', '-')} {plain(own)}" for name, _, own in unlike]
         if different:
             self._trouble_with(
                 "other-terms",
                 f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
                 "all instances with the same numbers, or change the limit for everybody: "
-                f"dispatcher limit set {quote(self._limit)} {' '.join(options)}",
+                f"dispatcher limit set {quote(self._limit)} "
+                f"{options(self._own, [own for _, own in unlike])}",
             )
 
     def _trouble_with(self, happening: str, message: str) -> None:
@@ -249,18 +265,63 @@ class Announcements:
         self._emit(events.ERROR, 0, message)
 
 
-def _told(terms: Terms) -> tuple[tuple[str, float], ...]:
-    """What people know of the terms of a limit: (what it is, its value)."""
+class Told(NamedTuple):
+    """One of the terms of a limit, as people know it."""
+
+    name: str
+    value: float
+    option: str
+    """That of `dispatcher limit set`."""
+    dimension: str = ""
+    """What the bound is called; "" of a limit of one rate without a name."""
+
+
+def told_of(terms: Terms) -> tuple[Told, ...]:
+    """The terms of a limit, in order."""
+    lease = Told("lease time", terms.lease / 1000, "lease-time")
     if not terms.layout:
         return (
-            ("shared capacity", terms.capacity),
-            ("factor", terms.factor),
-            ("period", terms.period / 1000),
-            ("lease time", terms.lease / 1000),
+            Told("shared capacity", terms.capacity, "shared-capacity"),
+            Told("factor", terms.factor, "factor"),
+            Told("period", terms.period / 1000, "period"),
+            lease,
         )
     names = names_of(terms.layout, [one.period for one in terms.bounds])
-    capacities = ((name, one.capacity) for name, one in zip(names, terms.bounds, strict=True))
-    return (*capacities, ("lease time", terms.lease / 1000))
+    capacities, periods = [], []
+    for name, one in zip(names, terms.bounds, strict=True):
+        capacities.append(Told(f"capacity of {name}", one.capacity, "shared-capacity", name))
+        what = "longest call" if one.slots else "period"
+        periods.append(Told(f"{what} of {name}", one.period / 1000, "period", name))
+    return (*capacities, *periods, lease)
+
+
+def options(terms: Terms, some: Sequence[Told]) -> str:
+    """Options of `dispatcher limit set` that give a limit some of these terms: of dimensions, all
+    that there is of each.
+
+    >>> terms = Terms.scalar(9.0, 1.0, 1_000, 5_000)
+    >>> options(terms, [told_of(terms)[0], told_of(terms)[3]])
+    '--shared-capacity 9 --lease-time 5'
+    """
+    dimensions = {one.dimension.partition("/")[0] for one in some if one.dimension}
+    limits = limits_of_terms(terms)
+    by_option: dict[str, str] = {}
+    if isinstance(limits, Limits) and dimensions:
+        by_option["shared-capacity"] = ",".join(
+            f"{name}={dimension_text(one, usual=True)}"
+            for name, one in limits.items()
+            if name in dimensions
+        )
+    by_option |= {one.option: plain(one.value) for one in some if not one.dimension}
+    return " ".join(f"--{name} {quote(value)}" for name, value in by_option.items())
+
+
+def capacity_of(terms: Terms) -> float | dict[str, float]:
+    """The capacity of a limit, by the names of its bounds if there are several."""
+    if len(terms.bounds) == 1:
+        return terms.capacity
+    names = names_of(terms.layout, [one.period for one in terms.bounds])
+    return {name: one.capacity for name, one in zip(names, terms.bounds, strict=True)}
 
 
 def differences(own: Terms, stored: Terms) -> str:

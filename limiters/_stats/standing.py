@@ -9,6 +9,33 @@ from limiters._stats.histogram import SECONDS, Histogram
 
 
 @dataclass(frozen=True, slots=True)
+class BoundStanding:
+    """The same of one bound of a limit: of a window of a rate, or of a number of calls in flight.
+    Amounts are costs for one period of the bound; of slots, numbers of calls."""
+
+    dimension: str
+    """What it is called, such as `tokens`, or `requests/1s` for a further window of requests."""
+    shared: float
+    """What is held of what is shared."""
+    reserved: float
+    max: float
+    """What could be had at most."""
+    demand: float
+    """What waits to be spent."""
+    spent_shared: float = 0.0
+    """In all, of callbacks that have begun."""
+    spent_reserved: float = 0.0
+    partitions_held: float = 0.0
+    partitions_wanted: float = 0.0
+    fair_share: float = 0.0
+    """In partitions, like those before."""
+    slots_busy: float | None = None
+    """How many calls run now; None of a rate."""
+    slots_idle: float | None = None
+    """How many more may begin, of what is held and reserved; None of a rate."""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Costs, unless said otherwise: numbers if the limit has one dimension, Costs otherwise. What
     counts up never goes back while the limiter lives."""
@@ -22,6 +49,8 @@ class Standing:
     """What could be had at most in one period."""
     demand: AnyCost
     """What waits to be spent."""
+    bounds: tuple[BoundStanding, ...]
+    """The same of each window and each number of calls in flight."""
     member: str = ""
     """Its host and process, as others see it; "" if nothing is shared."""
     spent_shared: AnyCost = 0.0
@@ -30,7 +59,7 @@ class Standing:
     partitions_held: float = 0.0
     partitions_wanted: float = 0.0
     fair_share: float = 0.0
-    """In partitions, like those before."""
+    """In partitions, like those before; of several bounds, those of the largest number."""
     permits: int = 0
     """How many permits it was granted."""
     permit_wait: float = 0.0

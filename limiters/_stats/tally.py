@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from limiters.leases._totals import COUNTERS
 
@@ -20,17 +20,17 @@ class Publication:
     def __init__(self, tally: Tally, source: Source) -> None:
         self._tally = tally
         self._source = source
-        self._last: tuple[float, ...] = (0.0,) * len(COUNTERS)
+        self._last: tuple[float, ...] = (0.0,) * len(tally.counters)
 
     def read(self) -> tuple[float, ...]:
         """What it says; what it said last, if it raises."""
         try:
             said = self._source()
-            self._last = tuple(float(said.get(name, 0.0)) for name in COUNTERS)
+            self._last = tuple(float(said.get(name, 0.0)) for name in self._tally.counters)
         except Exception:
             facts = {"happening": "totals-source-raised"}
             _log.exception(
-                "a source of totals raised, and is asked no more: %r", self._source, extra=facts
+                "a source of totals raised, and is not called again: %r", self._source, extra=facts
             )
             self._tally.end(self)
         return self._last
@@ -53,11 +53,13 @@ class Tally:
     ()
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Sequence[str] = COUNTERS) -> None:
+        """`counters`: what is counted, in the order in which it is sent."""
+        self.counters = counters
         self._lock = threading.Lock()
         self._publications: tuple[Publication, ...] = ()
-        self._ended = (0.0,) * len(COUNTERS)
-        self._told = (0.0,) * len(COUNTERS)
+        self._ended = (0.0,) * len(counters)
+        self._told = (0.0,) * len(counters)
 
     def publish(self, source: Source) -> Publication:
         """Asks `source`, too."""
@@ -86,7 +88,7 @@ class Tally:
 
     def untold(self, read: tuple[float, ...], own: Mapping[str, float]) -> tuple[float, ...]:
         """What was not told of what was `read`, and of `own`; () for nothing."""
-        now = _sum(read, tuple(own.get(name, 0.0) for name in COUNTERS))
+        now = _sum(read, tuple(own.get(name, 0.0) for name in self.counters))
         left = tuple(max(0.0, it - told) for it, told in zip(now, self._told, strict=True))
         return left if any(left) else ()
 

@@ -31,12 +31,23 @@ Check = Callable[[str, Any], object]
 Class = TypeVar("Class", bound=type)
 
 
-def about(help: str, check: Check | None = None, *, unit: str = "") -> dict[str, Any]:  # noqa: A002
+Read = Callable[[str], object]
+"""Returns what a text stands for; ValueError if it stands for nothing."""
+
+
+def about(
+    help: str,  # noqa: A002
+    check: Check | None = None,
+    *,
+    unit: str = "",
+    read: Read | None = None,
+) -> dict[str, Any]:
     """The metadata of a field: `help` begins in lower case and ends without a full stop.
 
-    A value of None is not checked where it is the default.
+    A value of None is not checked where it is the default. `read` is for an option whose type does
+    not say how it is read where there are only texts.
     """
-    return {_ABOUT: (help, check, unit)}
+    return {_ABOUT: (help, check, unit, read)}
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,20 @@ class DeclaredOption:
 
     name: str
     kind: type | None
-    """What it is written as where there are only texts: str, int, float or bool. None: it cannot
-    be written, such as an object or a function."""
+    """What it is written as where there are only texts: str, int, float or bool. None where `read`
+    says that, or it cannot be written, such as an object or a function."""
     default: Any
     required: bool
     help: str
     unit: str
     check: Check | None
+    read: Read | None = None
+    """How a text is read, where `kind` does not say it."""
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether there is a text for each of its values."""
+        return self.kind is not None or self.read is not None
 
 
 class CheckedOptions:
@@ -86,7 +104,7 @@ class ConvertedOptions(CheckedOptions):
 def _checked(options: CheckedOptions) -> Iterator[tuple[str, object]]:
     """Each option that has a check, with what that returns."""
     for option in fields(options):  # type: ignore[arg-type]
-        _, check, _ = option.metadata.get(_ABOUT, ("", None, ""))
+        _, check, *_ = option.metadata.get(_ABOUT, ("", None))
         if check is None:  # one that is no option may have no value yet
             continue
         value = getattr(options, option.name)
@@ -147,7 +165,7 @@ def listed(cls: type) -> list[str]:
     declared = [
         (field.name, field.metadata[_ABOUT]) for field in _given(cls) if _ABOUT in field.metadata
     ]
-    return [line(name, text, unit) for name, (text, _, unit) in declared]
+    return [line(name, text, unit) for name, (text, _, unit, _) in declared]
 
 
 def line(name: str, text: str, unit: str = "") -> str:
@@ -163,10 +181,11 @@ def _given(cls: type) -> list[Field[Any]]:
 
 
 def _option(field: Field[Any], hint: Any) -> DeclaredOption:
-    text, check, unit = field.metadata.get(_ABOUT, ("", None, ""))
+    text, check, unit, read = field.metadata.get(_ABOUT, ("", None, "", None))
     default = None if field.default is MISSING else field.default
     required = _is_required(field)
-    return DeclaredOption(field.name, _kind(hint), default, required, text, unit, check)
+    kind = None if read is not None else _kind(hint)
+    return DeclaredOption(field.name, kind, default, required, text, unit, check, read)
 
 
 def _is_required(field: Field[Any]) -> bool:

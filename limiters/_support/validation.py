@@ -91,9 +91,12 @@ def named(names: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        if error.parameter not in names:
+        parameter, bracket, part = error.parameter.partition(
+            "["
+        )  # a part of it, as in cost['tokens']
+        if parameter not in names:
             raise
-        raise error.of(names[error.parameter]) from None
+        raise error.of(f"{names[parameter]}{bracket}{part}") from None
 
 
 def seconds(name: str, value: object, *, zero: bool = False) -> float:

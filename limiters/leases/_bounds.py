@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from limiters._plain_numbers import plain
+from limiters._support import durations
 from limiters.leases._layout import BoundLayout, layout_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds
-from limiters.limits import BURST, MOST_BURST_S, Bound, BoundKind, Limits
+from limiters.limits import BURST, MOST_BURST_S, Bound, BoundKind, InFlight, Limits, Rate
+
+DEFAULT_PARTS = 100
+"""Into how many partitions people see Limits divided."""
+
+
+def usual_factor(limits: Limits, parts: int | None = None) -> float:
+    """What a partition is worth, unless it is said, in cost of the first bound."""
+    return limits.bounds[0].capacity / (parts or DEFAULT_PARTS)
 
 
 def terms_of_limits(limits: Limits, factor: float, lease: int) -> Terms:
@@ -38,6 +48,43 @@ def _part(bound: Bound) -> BoundLayout:
     if bound.kind is BoundKind.SLOTS:
         return BoundLayout(bound.dimension, slots=True, strict=bound.strict)
     return BoundLayout(bound.dimension, counts="end" if bound.at_end else "start")
+
+
+def limits_of_terms(terms: Terms) -> float | Limits:
+    """What users write for a limit with these terms: a number, where its one rate has no name. The
+    bursts are those by default. ValueError if users cannot write them.
+
+    >>> from limiters import InFlight, Rate
+    >>> limits = Limits(tokens=Rate(90, per=6, also=[Rate(20)]), calls=InFlight(20, strict=False))
+    >>> limits_of_terms(terms_of_limits(limits, factor=1, lease=2_000)) == limits
+    True
+    """
+    if not terms.layout:
+        return terms.capacity
+    found: dict[str, Rate | InFlight] = {}
+    for part, one in zip(parts_of(terms.layout), terms.bounds, strict=True):
+        name, period, outer = part.dimension, one.period / 1000, found.get(part.dimension)
+        if part.slots:
+            found[name] = InFlight(round(one.capacity), part.strict, period)
+        elif isinstance(outer, Rate):
+            found[name] = replace(outer, also=[*outer.also, Rate(one.capacity, period)])
+        elif part.counts == "end":
+            longest = max(one.running, 1) / 1000
+            found[name] = Rate(one.capacity, period, counts="end", max_operation_time=longest)
+        else:
+            found[name] = Rate(one.capacity, period)
+    return Limits(**found)
+
+
+def amount_text(one: BoundTerms) -> str:
+    """One bound as people write it.
+
+    >>> amount_text(BoundTerms.rate(600, 60_000)), amount_text(BoundTerms.in_flight(20, 60_000))
+    ('600/60s', '20slots')
+    """
+    if one.slots:
+        return f"{plain(one.capacity)}slots"
+    return f"{plain(one.capacity)}/{durations.written(one.period / 1000)}"
 
 
 def bounds_of(terms: Terms) -> tuple[Bound, ...]:

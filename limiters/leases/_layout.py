@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from limiters._bound_names import bound_names
+
 
 @dataclass(frozen=True, slots=True)
 class BoundLayout:
@@ -65,8 +67,5 @@ def names_of(layout: str, periods: Sequence[int]) -> tuple[str, ...]:
     >>> names_of("requests:start,requests:start,tokens:start", [60_000, 1_000, 60_000])
     ('requests', 'requests/1s', 'tokens')
     """
-    names: list[str] = []
-    for part, period in zip(parts_of(layout), periods, strict=True):
-        again = part.dimension in names
-        names.append(f"{part.dimension}/{period / 1000:g}s" if again else part.dimension)
-    return tuple(names)
+    parts = zip(parts_of(layout), periods, strict=True)
+    return bound_names((part.dimension, period / 1000) for part, period in parts)

@@ -22,6 +22,11 @@ class BoundChange:
     ramp: float = 0.0
     """By how much a raised capacity rises at most, for each millisecond; 0 for at once."""
 
+    @classmethod
+    def whole(cls, terms: BoundTerms) -> BoundChange:
+        """That to all of these terms."""
+        return cls(terms.capacity, terms.period, terms.lasting, terms.slots)
+
     @property
     def is_whole(self) -> bool:
         """Whether it says all that a new bound needs."""

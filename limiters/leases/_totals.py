@@ -7,6 +7,8 @@ If a reply is lost and its receiver is given up before it asks again, its report
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 COUNTERS = (
     "operations_done",
     "operations_failed",
@@ -23,6 +25,47 @@ COUNTERS = (
     "sync_failures",
 )
 """What is counted, in the order in which it is sent and stored. New ones come last."""
+
+OF_A_DIMENSION = ("spent_shared", "spent_reserved")
+"""Which of these each dimension has. Those in COUNTERS are of the first one. New ones come last."""
+
+FIRST_PLACE, PLACES = 24, 4
+"""Where the counters of the second dimension begin, and how many places each further one has: so
+there is room for counters to come, and none of them ever changes its place."""
+
+
+def counters_of(dimensions: Sequence[str]) -> tuple[str, ...]:
+    """The counters of a limit of these dimensions, by place; "" for places without one. Those of
+    the second dimension and the further ones are named as in `spent_shared of tokens`.
+
+    >>> counters_of([""]) == COUNTERS
+    True
+    >>> counters_of(["requests", "tokens", "calls"])[FIRST_PLACE:]
+    ('spent_shared of tokens', 'spent_reserved of tokens', '', '', 'spent_shared of calls',
+    'spent_reserved of calls', '', '')
+    """
+    if len(dimensions) < 2:
+        return COUNTERS
+    names = [*COUNTERS, *[""] * (FIRST_PLACE - len(COUNTERS))]
+    for dimension in dimensions[1:]:
+        own = [f"{counter} of {dimension}" for counter in OF_A_DIMENSION]
+        names += [*own, *[""] * (PLACES - len(own))]
+    return tuple(names)
+
+
+def named(totals: Sequence[float], dimensions: Sequence[str]) -> Mapping[str, float]:
+    """What is counted, by name; 0 for what nobody has counted yet."""
+    names = counters_of(dimensions)
+    return dict.fromkeys(names, 0.0) | dict(zip(names, totals, strict=False))
+
+
+def name_in(counter: str, dimension: str, dimensions: Sequence[str]) -> str:
+    """What one of OF_A_DIMENSION is called, of one of these dimensions.
+
+    >>> name_in("spent_shared", "a", ["a", "b"]), name_in("spent_shared", "b", ["a", "b"])
+    ('spent_shared', 'spent_shared of b')
+    """
+    return counter if dimension == dimensions[0] else f"{counter} of {dimension}"
 
 
 class Totals:

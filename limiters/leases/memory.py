@@ -15,7 +15,8 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
 from limiters.leases._messages import Reply, Request
-from limiters.leases._options import MemoryLeaseOptions, TermsChange
+from limiters.leases._operator import TermsChange
+from limiters.leases._options import MemoryLeaseOptions
 from limiters.leases.protocol import LeaseManager, LimitView, served, view_of
 
 SERVER = "memory"

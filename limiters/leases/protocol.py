@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -10,7 +10,7 @@ from limiters._support.signatures import takes
 from limiters.errors import LeaseManagerError
 from limiters.leases._coordinator.state import BoundState, Limit, Record
 from limiters.leases._format import MAX_INSTANCES, WEIGHT_SCALE
-from limiters.leases._layout import names_of
+from limiters.leases._layout import names_of, parts_of
 from limiters.leases._messages import (
     BoundTerms,
     Kind,
@@ -20,7 +20,8 @@ from limiters.leases._messages import (
     fault_of,
     partitions_of,
 )
-from limiters.leases._options import TermsChange
+from limiters.leases._operator import TermsChange
+from limiters.leases._totals import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,16 @@ class InstanceView:
     """For how long it has waited for a permit."""
     weight: float
     evicted: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds something of any bound."""
+        return any(one.held for one in self.bounds)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a permit."""
+        return any(one.waits_for for one in self.bounds)
 
     @property
     def held(self) -> float:
@@ -114,6 +125,8 @@ class BoundView:
     are now."""
     dimension: str = ""
     """What it is called: its dimension, and its window if the dimension has several."""
+    cost_dimension: str = ""
+    """The dimension alone: that of the costs that are charged to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,8 @@ class LimitView:
     instances: tuple[InstanceView, ...]
     """Those that take part."""
     totals: tuple[float, ...] = ()
-    """What all instances there ever were have done, by COUNTERS; () for nothing yet."""
+    """What all instances there ever were have done, in the order of `counters_of` the dimensions;
+    () for nothing yet."""
     unconfirmed_ms: int = 0
     """For how long at most nothing will be granted after the next request, since no instance has
     confirmed the time that went by; 0 if that is not so."""
@@ -150,6 +164,16 @@ class LimitView:
     def free(self) -> float:
         """The share of the first bound that nobody holds, from 0 to 1."""
         return self.bounds[0].free
+
+    @property
+    def cost_dimensions(self) -> tuple[str, ...]:
+        """The dimensions of costs; of several windows one."""
+        return tuple(dict.fromkeys(one.cost_dimension for one in self.bounds))
+
+    @property
+    def done(self) -> Mapping[str, float]:
+        """The totals by name: of COUNTERS, and of further dimensions as `name_in` says."""
+        return named(self.totals, self.cost_dimensions)
 
     @property
     def partitions(self) -> int:
@@ -172,7 +196,12 @@ def view_of(
     names = dimensions_of(limit.terms)
     return LimitView(
         terms=limit.terms,
-        bounds=tuple(_bound(name, one, now) for name, one in zip(names, limit.bounds, strict=True)),
+        bounds=tuple(
+            _bound(name, dimension, one, now)
+            for name, dimension, one in zip(
+                names, cost_dimensions_of(limit.terms), limit.bounds, strict=True
+            )
+        ),
         uncertain_ms=max(0, end - now),
         cause=limit.cause if end > now or unproven > 0 else "",
         skew_ms=limit.skew,
@@ -194,7 +223,17 @@ def dimensions_of(terms: Terms) -> tuple[str, ...]:
         return tuple(f"bound {number}" for number in range(1, len(terms.bounds) + 1))
 
 
-def _bound(name: str, bound: BoundState, now: int) -> BoundView:
+def cost_dimensions_of(terms: Terms) -> tuple[str, ...]:
+    """The dimension of each bound: that of the costs that are charged to it."""
+    try:
+        parts = parts_of(terms.layout)
+    except ValueError:
+        return dimensions_of(terms)
+    known = len(parts) == len(terms.bounds)
+    return tuple(one.dimension for one in parts) if known else dimensions_of(terms)
+
+
+def _bound(name: str, dimension: str, bound: BoundState, now: int) -> BoundView:
     in_force = bound.in_force(now)
     return BoundView(
         terms=bound.terms,
@@ -202,6 +241,7 @@ def _bound(name: str, bound: BoundState, now: int) -> BoundView:
         rising=bound.ramp.rate * 1000 if in_force < bound.terms.capacity else 0.0,
         free=bound.pool / bound.whole,
         dimension=name,
+        cost_dimension=dimension,
     )
 
 

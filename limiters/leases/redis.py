@@ -12,7 +12,7 @@ from limiters._redis.faults import in_words
 from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script
 from limiters._support.signatures import lists, takes
-from limiters._support.validation import ArgumentError, in_seconds, text
+from limiters._support.validation import in_seconds, text
 from limiters.errors import DamagedLimitError, ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
     UNREADABLE,
@@ -28,7 +28,8 @@ from limiters.leases._codec import (
 )
 from limiters.leases._format import DEFAULT_SPAN, FORMAT
 from limiters.leases._messages import Kind, Reply, Request, Terms, as_bytes, check_partitions
-from limiters.leases._options import RedisLeaseOptions, TermsChange
+from limiters.leases._operator import TermsChange
+from limiters.leases._options import RedisLeaseOptions
 from limiters.leases._scripts import (
     DELETE,
     DELETE_OLD,
@@ -122,8 +123,27 @@ class RedisLeaseManager(LeaseManager):
 
     @takes(TermsChange)
     def set_terms(self, change: TermsChange) -> bool:
-        known = self.look() if change.names_dimensions else None
-        terms = known.terms if known is not None else None
+        terms = self._terms() if change.names_dimensions else None
+        answer = self._set(change, terms)
+        if not isinstance(answer, int) and terms is None:  # the limit has dimensions after all
+            answer = self._set(change, self._terms())
+        if not isinstance(answer, int):
+            raise LeaseManagerError(
+                f"the limit {self._name!r} was given other dimensions at the same moment, "
+                f"{as_text(raw(answer))!r}; nothing was changed"
+            )
+        return bool(answer)
+
+    def _terms(self) -> Terms | None:
+        """Those of the limit; None if there is none, or it is not known which it has."""
+        try:
+            view = self.look()
+        except DamagedLimitError:
+            return None
+        return view.terms if view is not None else None
+
+    def _set(self, change: TermsChange, terms: Terms | None) -> Any:
+        """What the script answers: 1 or 0, or the layout of a limit of other dimensions."""
         said = change.of(terms)
         if terms is not None:
             said.applied_to(terms)  # refuses what no limit can have
@@ -131,14 +151,7 @@ class RedisLeaseManager(LeaseManager):
         if isinstance(answer, list):
             goal, factor = (float(raw(one)) for one in answer)
             check_partitions(Terms.scalar(goal, factor, 0, 0))
-        if not isinstance(answer, int) and not change.names_dimensions:
-            view = self.look()  # a number, for a limit of several dimensions
-            change.of(view.terms if view is not None else None)
-        if not isinstance(answer, int):
-            raise ArgumentError(
-                "layout", said.layout, f"be that of the limit, {as_text(raw(answer))!r}"
-            )
-        return bool(answer)
+        return answer
 
     def evict(self, instance: str) -> bool:
         return bool(self._run(EVICT, as_bytes(text("instance", instance))))

@@ -26,12 +26,12 @@ SOON = 0.0005
 
 
 class Call(NamedTuple):
-    """A call: from when until when it ran, whose it was, what it cost of each bound."""
+    """A call: from when until when it ran, whose it was, what it cost."""
 
     start: float
     end: float
     instance: str
-    costs: tuple[float, ...]
+    cost: AnyCost
 
 
 class SimulatedInstance:
@@ -57,6 +57,8 @@ class SimulatedInstance:
         self.refused = 0
         self.calls = 0
         self.failures = 0
+        self.took = 0.0
+        """The seconds of the last exchange."""
         self.hangs_until = -math.inf
         self.cut_until = -math.inf
         self.deaf_until = -math.inf
@@ -64,6 +66,16 @@ class SimulatedInstance:
         self._sent_at = 0.0
         self._waking = math.inf
         self._looking = math.inf
+
+    @property
+    def work(self) -> Work:
+        """What it has to do."""
+        return self._work
+
+    @work.setter
+    def work(self, work: Work) -> None:
+        self._work = work
+        self._lasting = work if isinstance(work, LastingWork) else None
 
     def local(self, now: float) -> float:
         """What its own clock says."""
@@ -130,18 +142,23 @@ class SimulatedInstance:
         purse, piece = self.budget.purse, self.work.piece
         purse.hold(parts)
         spend = purse.charge(parts, self.local(now), self.share.tenure)
-        costs = self.share.by_bound(piece)
-        lasts = self.work.lasts if isinstance(self.work, LastingWork) else 0.0
+        lasts = self._lasting.lasts if self._lasting is not None else 0.0
         self.work.went(piece, now)
 
         def begin(then: float) -> None:
             if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
-                self.cluster.calls.append(Call(then, then + lasts, self.name, costs))
+                self.cluster.calls.append(Call(then, then + lasts, self.name, piece))
+                if lasts > self.cluster.max_operation_time:
+                    self._later(then + self.cluster.max_operation_time, abandon)
                 if lasts:
                     self._later(then + lasts, end)
                 else:
                     self._ended(spend, then)
+
+        def abandon(then: float) -> None:
+            spend.abandoned(self.local(then))
+            self._tick(then)
 
         def end(then: float) -> None:
             self._ended(spend, then)
@@ -220,6 +237,7 @@ class SimulatedInstance:
         if attempt != self._attempt:
             return
         self._attempt += 1
+        self.took = self.local(now) - self._sent_at
         news = self.share.answered(reply, self._sent_at, self.local(now))
         assert not news.disowned, reply
         self.refused += news.refused is not None

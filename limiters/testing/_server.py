@@ -99,16 +99,17 @@ class SimulatedServer:
         capacity: float | Sequence[float] | None = None,
         period: float | Sequence[float] | None = None,
         lease_time: float | None = None,
-        ramp: float | None = None,
+        ramp: float | Sequence[float] | None = None,
         layout: str = "",
     ) -> bool:
-        """Changes the limit for all, a raised capacity by at most `ramp` a second. Capacities and
-        periods are those of all bounds of the `layout`, in order."""
+        """Changes the limit for all, a raised capacity by at most `ramp` a second. Capacities,
+        periods and ramps are those of all bounds of the `layout`, in order; 0 for what stays."""
         slots = [part.slots for part in parts_of(layout)]
         capacities, periods = _each(capacity, len(slots)), _each(period, len(slots))
+        each = zip(capacities, periods, slots, _each(ramp, len(slots)), strict=True)
         bounds = tuple(
-            BoundChange(capacity, round(period * 1000), slots=is_slots, ramp=(ramp or 0.0) / 1000)
-            for capacity, period, is_slots in zip(capacities, periods, slots, strict=True)
+            BoundChange(capacity, round(period * 1000), slots=is_slots, ramp=rate / 1000)
+            for capacity, period, is_slots, rate in each
         )
         return self.coordinator.set_terms(
             self.identity,
@@ -135,7 +136,7 @@ class SimulatedServer:
 
 
 def _each(values: float | Sequence[float] | None, bounds: int) -> Sequence[float]:
-    """A value for each bound; 0 for what stays as it is."""
+    """A value for each bound, which may be the same; 0 for what stays as it is."""
     if values is None:
         return [0.0] * bounds
-    return [values] if isinstance(values, (int, float)) else values
+    return [values] * bounds if isinstance(values, (int, float)) else values

@@ -56,6 +56,7 @@ class SimulatedCluster:
         interval: float = 0.5,
         drift: float = 0.0,
         latest_start: float = 0.004,
+        max_operation_time: float = math.inf,
         network: Network | None = None,
         default_span: float = DEFAULT_SPAN / 1000,
         share: type[InstanceShare] = InstanceShare,
@@ -69,6 +70,8 @@ class SimulatedCluster:
         self.drift = drift
         """The share by which clocks may run fast or slow."""
         self.latest_start = latest_start
+        self.max_operation_time = max_operation_time
+        """Seconds after which a call is abandoned, as a Batcher does; it goes on nevertheless."""
         self.network = network or Network()
         self.timeout = TIMEOUT
         rates = [one.period for one in self.limit.bounds if one.kind is BoundKind.RATE]
@@ -233,10 +236,14 @@ class SimulatedCluster:
 
     # Operators.
 
-    def set_capacity(self, capacity: float | Sequence[float], ramp: float | None = None) -> None:
-        """Changes the limit for all, as an operator does: of all bounds, in order; of a raise, the
-        part `ramp` of the capacity before comes in each second."""
-        self.set_terms(capacity=capacity, ramp=ramp)
+    def set_capacity(
+        self,
+        capacity: float | Sequence[float],
+        ramp: float | Sequence[float] | None = None,
+    ) -> bool:
+        """Changes the limit for all, as an operator does: of all bounds, in order; 0 for one that
+        stays. A raised capacity rises by at most `ramp` a second. False if there is no limit."""
+        return self.set_terms(capacity=capacity, ramp=ramp)
 
     def set_terms(
         self,
@@ -244,10 +251,10 @@ class SimulatedCluster:
         capacity: float | Sequence[float] | None = None,
         period: float | Sequence[float] | None = None,
         lease_time: float | None = None,
-        ramp: float | None = None,
-    ) -> None:
+        ramp: float | Sequence[float] | None = None,
+    ) -> bool:
         """Changes the terms for all, as an operator does; what is None stays as it is. Capacities
-        and periods are those of all bounds, in order."""
+        and periods are those of all bounds, in order. False if there is no limit."""
         changed = self.server.set_terms(
             self.now,
             capacity=capacity,
@@ -259,3 +266,4 @@ class SimulatedCluster:
         limit = self.server.coordinator.limit
         if changed and limit is not None:
             self._note((one.in_force(limit.now), one.terms.period) for one in limit.bounds)
+        return changed

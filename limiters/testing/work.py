@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol, runtime_checkable
 
@@ -108,7 +108,7 @@ class Dear:
 class MixedCalls:
     """A backlog of calls, each of another cost and duration, while `on(now)`.
 
-    * `costs`: one of them is drawn for each call.
+    * `costs`: one of them is drawn for each call; numbers if the limit has one dimension.
     * `lasting`: the shortest and the longest duration, in seconds.
     * `most`: how many wait at a time.
 
@@ -120,19 +120,21 @@ class MixedCalls:
 
     def __init__(
         self,
-        costs: Sequence[dict[str, float]],
+        costs: Sequence[Mapping[str, float] | float],
         random: Random,
         *,
         lasting: tuple[float, float] = (0.0, 0.0),
         most: int = 1000,
         on: Callable[[float], bool] = lambda now: True,
     ) -> None:
-        self._costs = [Costs(one) for one in costs]
+        self._costs: list[AnyCost] = [
+            Costs(one) if isinstance(one, Mapping) else float(one) for one in costs
+        ]
         self._random = random
         self._lasting = lasting
         self._most = most
         self._on = on
-        self._all = sum(self._costs, Costs()) * (most / len(costs))
+        self._all: AnyCost = sum(self._costs) * (most / len(costs))
         self._draw()
 
     def _draw(self) -> None:
@@ -141,7 +143,7 @@ class MixedCalls:
 
     def waiting(self, now: float) -> AnyCost:
         """As much as such a number of calls costs on average."""
-        return self._all if self._on(now) else Costs()
+        return self._all if self._on(now) else self._all * 0
 
     def went(self, cost: AnyCost, now: float) -> None:
         """Another one is drawn."""

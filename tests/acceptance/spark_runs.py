@@ -17,9 +17,10 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, ClassVar, Protocol, Self
 
-from limiters.verifier import Verdict, verify
+from limiters.limits import Limits
+from limiters.verifier import LimitsVerdict, SpentCall, Verdict, verify, verify_limits
 from tests.processes.noted import lines
-from tests.processes.spark_sink import Setting
+from tests.processes.spark_sink import Setting, tokens_of
 from tests.waiting import until
 
 PATIENCE = 240.0
@@ -245,6 +246,28 @@ class Notes:
             rows = set(range(first, last + 1))
             yield one, len(rows & taken[one.subject])
             taken[one.subject] |= rows
+
+    def verdict_on(self, limits: Limits) -> LimitsVerdict:
+        """Whether anything was over in several dimensions, by the calls, rows and tokens alone. A
+        call that was killed may have run as long as a call may."""
+        ends: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for one in self.of(*ENDS, "failed", "refused"):
+            ends[one.call, one.pid].append(one.when)
+        calls: dict[tuple[str, int, float], dict[str, float]] = {}
+        for one in self.of("began"):
+            spent = calls.setdefault(
+                (one.call, one.pid, one.when), {"rows": 0, "tokens": 0, "requests": 1, "calls": 1}
+            )
+            first, last, count = one.seqs
+            spent["rows"] += count
+            spent["tokens"] += sum(map(tokens_of, range(first, last + 1)))
+        log = [
+            SpentCall(
+                when, str(pid), spent, min((e for e in ends[call, pid] if e >= when), default=None)
+            )
+            for (call, pid, when), spent in calls.items()
+        ]
+        return verify_limits(log, limits)
 
     def verdict(self, capacity: float) -> Verdict:
         """Whether any second was over."""

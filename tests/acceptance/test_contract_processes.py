@@ -20,7 +20,7 @@ from tests.processes import Process, Processes
 from tests.processes.calls import LimitsByDimension
 from tests.processes.faults import STOPPED, Faults
 from tests.processes.plan import CallerPlan
-from tests.servers.counted import Call, most_at_once
+from tests.servers.counted import Call, most_in_flight
 from tests.servers.counting_api import CountingApi, now
 from tests.servers.proxy import Proxy
 from tests.waiting import until
@@ -146,11 +146,11 @@ def test_n1_n2_the_slots_of_one_that_is_killed_are_free_again_and_never_too_earl
     slots.await_calls("cut off", "stopped")
     first.stop()  # so that one alone has to have them all
 
-    def most_in_flight() -> int:
+    def seen_in_flight() -> int:
         calls = [one for one in slots.served("stopped") if one.began > at]
-        return most_at_once((one.arrived, one.ended) for one in calls)
+        return most_in_flight((one.arrived, one.ended) for one in calls)
 
-    until(lambda: most_in_flight() == SLOTS)
+    until(lambda: seen_in_flight() == SLOTS)
     slots.judge()
 
 

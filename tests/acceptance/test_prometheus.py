@@ -13,13 +13,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
 import yaml
 
 from grafana import rules
-from grafana.alerts import ALERTS, RECORDS, Alert
+from grafana.alerts import ALERTS, LIMIT_NAMED, LIMIT_NAMED_FIRST, RECORDS, Alert
 from grafana.files import HERE
 from grafana.pace import Pace
 from grafana.places import address
@@ -42,6 +43,8 @@ WRONG = {
     ("Throttled", "refused"),
     ("BatchesFailing", "refused"),
     ("CapacityIdle", "hoarded"),
+    ("SlotsTaken", "contract"),
+    ("DimensionNeverBinds", "contract"),
     ("NothingGranted", "doubted"),
     ("Refused", "misfit"),
     ("BufferNearlyFull", "orders"),
@@ -59,14 +62,20 @@ BUSY = {("BufferNearlyFull", "refused"), ("LimitNearlyUsed", "refused")}
 """Alerts that are right once nothing is refused any more."""
 
 
-def substituted(expression: str, example: Example) -> str:
-    """Fill in the variables of a dashboard, as a user might choose them."""
+def choices(example: Example) -> tuple[dict[str, str], ...]:
+    """Return choices of a user: a limit of one dimension, and one of several."""
+    return (
+        {"limit": "orders", "instance": example.good[0].place},
+        {"limit": "contract", "instance": example.hung.place},
+    )
+
+
+def substituted(expression: str, choice: dict[str, str]) -> str:
+    """Fill in the variables of a dashboard."""
     several = re.sub(r'=~"\$\w+"', '=~".*"', expression)
-    chosen = {
+    chosen = choice | {
         "cluster": ".*",
-        "limit": "orders",
         "topic": "mails",
-        "instance": example.good[0].place,
         "__interval": "5s",
         "__rate_interval": "5s",
         "__range": "1m",
@@ -134,12 +143,15 @@ def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resol
             pytest.fail(f"not resolved: {prometheus.alerts()}")
         assert {one for one in seen - WRONG if one[0] in SURE} == set()
 
-        asked = [(where, substituted(expression, example)) for where, expression in panels()]
-        asked += [(record.name, record.name) for record in RECORDS]
+        asked = [*panels(), *((record.name, record.name) for record in RECORDS)]
         silent = [
             (where, expression)
             for where, expression in asked
-            if all(math.isnan(value) for value in prometheus.values(expression))
+            if all(
+                math.isnan(value)
+                for choice in choices(example)
+                for value in prometheus.values(substituted(expression, choice))
+            )
         ]
         assert silent == []
 
@@ -260,6 +272,203 @@ def test_single_requests_that_are_lost_notify_no_one_and_an_instance_that_is_cut
     assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
 
 
+OF_API = 'limit="api", instance="x", job="exporter"'
+IN_USE = {"requests": 590, "tokens": 3_000}
+"""Spending of each in a minute."""
+
+
+def of_api(**busy: str) -> dict[str, str]:
+    """A limit of 600 requests and 90,000 tokens a minute, and of 20 calls in flight."""
+    series = {
+        f'dispatcher_cluster_period_seconds{{{OF_API}, dimension="{name}"}}': "60+0x1500"
+        for name in IN_USE
+    }
+    for name, capacity in (("requests", 600), ("tokens", 90_000), ("calls", 20)):
+        of = f'{OF_API}, dimension="{name}"'
+        series[f'dispatcher_cluster_capacity{{{of}, kind="shared"}}'] = f"{capacity}+0x1500"
+        series[f"dispatcher_cluster_demand{{{of}}}"] = f"{2 * capacity}+0x1500"
+    for name, spent in IN_USE.items():
+        of = f'{OF_API}, dimension="{name}", kind="shared"'
+        series[f"dispatcher_cluster_spent_cost_total{{{of}}}"] = f"0+{spent}x1500"
+    for state, values in (
+        {"idle": "0+0x1500", "free": "0+0x1500", "overdue": "0+0x1500"} | busy
+    ).items():
+        of = f'{OF_API}, dimension="calls", state="{state}"'
+        series[f"dispatcher_cluster_inflight_slots{{{of}}}"] = values
+    return series
+
+
+def expected(name: str, value: str, **labels: str) -> dict[str, object]:
+    """An alert as promtool expects it; `value`: as its summary has it."""
+    [alert] = [one for one in ALERTS if one.name == name]
+    [rule] = [one for one in rules.rules()["groups"][1]["rules"] if one["alert"] == name]
+    limit = f"Limit {labels['limit']} ({labels['dimension']})"
+    summary = alert.summary.replace(LIMIT_NAMED_FIRST, limit)
+    summary = summary.replace(LIMIT_NAMED, limit.replace("L", "l", 1))
+    summary = summary.replace("{{ $value | humanizePercentage }}", value)
+    annotations = {"summary": summary, "dashboard": leads_to(alert, **labels)}
+    return {
+        "exp_labels": rule["labels"] | labels,
+        "exp_annotations": rule["annotations"] | annotations,
+    }
+
+
+def fires(directory: Path, series: dict[str, str], *asked: tuple[str, str, list[Any]]) -> None:
+    """Have promtool say that these alerts fire at these times."""
+    (directory / "rules.yml").write_text(rules.text())
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [
+            {"eval_time": time, "alertname": name, "exp_alerts": alerts}
+            for name, time, alerts in asked
+        ],
+    }
+    written = yaml.safe_dump({"rule_files": ["rules.yml"], "tests": [test]})
+    (directory / "asked.yml").write_text(written)
+    assert "SUCCESS" in promtool("test", "rules", str(directory / "asked.yml"))
+
+
+def test_of_several_dimensions_the_one_that_is_nearly_used_is_named_and_no_other(
+    tmp_path: Path,
+) -> None:
+    """Tokens are used to a thirtieth although more of them is wanted: requests bind."""
+    fires(
+        tmp_path,
+        of_api(busy="7+0x1500"),
+        (
+            "DispatcherLimitNearlyUsed",
+            "40m",
+            [expected("DispatcherLimitNearlyUsed", "98.33%", limit="api", dimension="requests")],
+        ),
+        ("DispatcherCapacityIdle", "40m", []),
+        ("DispatcherSlotsTaken", "40m", []),
+    )
+
+
+def test_a_dimension_that_no_cost_names_is_reported_and_one_that_is_used_is_not(
+    tmp_path: Path,
+) -> None:
+    name = "DispatcherDimensionNeverBinds"
+    tokens = expected(name, "3.333%", limit="api", dimension="tokens")
+    calls = expected(name, "0%", limit="api", dimension="calls")
+    fires(
+        tmp_path,
+        of_api(busy="0+0x1500"),
+        (name, "50m", []),  # not before it was so for an hour
+        (name, "90m", [tokens, calls]),
+    )
+    fires(
+        tmp_path,
+        # Once in the last day four calls ran at the same time.
+        of_api(busy="0+0x100 4+0x5 0+0x1390"),
+        (name, "90m", [tokens, calls]),
+        (name, "1300m", [tokens]),
+    )
+
+
+def test_n1_slots_that_are_all_taken_are_reported_lost_ones_included(tmp_path: Path) -> None:
+    name = "DispatcherSlotsTaken"
+    fires(
+        tmp_path,
+        of_api(busy="20+0x20 19+0x30 18+0x100", overdue="0+0x50 2+0x100"),
+        (name, "5m", []),
+        (name, "15m", [expected(name, "", limit="api", dimension="calls")]),
+        (name, "40m", []),
+        (name, "70m", [expected(name, "", limit="api", dimension="calls")]),
+    )
+
+
+def test_capacity_is_idle_only_if_no_dimension_is_used(tmp_path: Path) -> None:
+    series = of_api(busy="3+0x1500")
+    for name in IN_USE:
+        of = f'{OF_API}, dimension="{name}", kind="shared"'
+        series[f"dispatcher_cluster_spent_cost_total{{{of}}}"] = "0+300x1500"
+    name = "DispatcherCapacityIdle"
+    [alert] = [one for one in ALERTS if one.name == name]
+    [rule] = [one for one in rules.rules()["groups"][1]["rules"] if one["alert"] == name]
+    summary = alert.summary.replace("{{ $labels.limit }}", "api")
+    idle = {
+        "exp_labels": rule["labels"] | {"limit": "api"},
+        "exp_annotations": rule["annotations"]
+        | {
+            "summary": summary.replace("{{ $value | humanizePercentage }}", "50%"),
+            "dashboard": leads_to(alert, limit="api"),
+        },
+    }
+    fires(tmp_path, series, (name, "40m", [idle]))
+
+
+def test_each_dimension_has_its_line_and_its_row_and_a_scalar_limit_one(tmp_path: Path) -> None:
+    where = "dispatcher-limit: Which dimension binds?"
+    chosen = {"cluster": ".*", "limit": "api", "__rate_interval": "5m"}
+    requests = {"labels": '{limit="api", dimension="requests"}', "value": 590 / 600}
+    tokens = {"labels": '{limit="api", dimension="tokens"}', "value": 3_000 / 90_000}
+    calls = {"labels": '{limit="api", dimension="calls"}', "value": 0.35}
+    run_queries(
+        tmp_path,
+        of_api(busy="7+0x1500"),
+        [
+            (shown(where, dimension=".*", **chosen), "20m", [requests, tokens, calls]),
+            (shown(where, dimension="tokens", **chosen), "20m", [tokens]),
+        ],
+    )
+    scalar = 'limit="api", instance="x", job="exporter"'
+    run_queries(
+        tmp_path,
+        {
+            f"dispatcher_cluster_period_seconds{{{scalar}}}": "1+0x30",
+            f'dispatcher_cluster_capacity{{{scalar}, kind="shared"}}': "10+0x30",
+            f'dispatcher_cluster_spent_cost_total{{{scalar}, kind="shared"}}': "0+300x30",
+        },
+        [
+            (
+                shown(where, dimension=".*", **chosen),
+                "20m",
+                [{"labels": '{limit="api"}', "value": 0.5}],
+            )
+        ],
+    )
+
+
+def test_the_table_of_instances_has_a_row_for_each_dimension_and_those_that_are_refused(
+    tmp_path: Path,
+) -> None:
+    where = "dispatcher-limit: Who shares it?"
+    chosen = {"cluster": ".*", "limit": "api", "dimension": ".*"}
+    first, second = (f'member="host:{number}"' for number in (1, 2))
+    one, scraped_ = f'limit="api", {first}', 'instance="%s", job="pods", limit="api"'
+    series = {
+        f'dispatcher_member_partitions{{{one}, dimension="tokens"}}': "40+0x9",
+        f'dispatcher_member_partitions{{{one}, dimension="calls"}}': "20+0x9",
+        f"dispatcher_member_silent_seconds{{{one}}}": "0.3+0x9",
+        f"dispatcher_limiter_info{{{scraped_ % 'a'}, {first}}}": "1+0x9",
+        f"dispatcher_refused{{{scraped_ % 'a'}}}": "0+0x9",
+        f"dispatcher_limiter_info{{{scraped_ % 'b'}, {second}}}": "1+0x9",
+        f"dispatcher_refused{{{scraped_ % 'b'}}}": "1+0x9",
+    }
+    rows = [f'{first}, dimension="{name}"' for name in ("tokens", "calls")]
+    run_queries(
+        tmp_path,
+        series,
+        [
+            (
+                shown(where, "silent", **chosen),
+                "5m",
+                [{"labels": f"{{{row}}}", "value": 0.3} for row in rows],
+            ),
+            (
+                shown(where, "dispatcher_refused", **chosen),
+                "5m",
+                [
+                    *({"labels": f'{{{row}, instance="a"}}', "value": 0} for row in rows),
+                    {"labels": f'{{{second}, instance="b"}}', "value": 1},
+                ],
+            ),
+        ],
+    )
+
+
 def shown(where: str, metric: str = "", **variables: str) -> str:
     """A query of a panel, or an annotation, with variables as a user has chosen them."""
     [expression] = [asked for place, asked in panels() if place == where and metric in asked]
@@ -279,7 +488,7 @@ def test_a_limit_of_the_same_name_in_two_clusters_is_two_limits_and_one_can_be_c
             spent = f'dispatcher_cluster_spent_cost_total{{limit="orders", kind="shared", {at}}}'
             series[spent] = f"0+{scale * 600}x30"
             series[f'dispatcher_cluster_period_seconds{{limit="orders", {at}}}'] = "1+0x30"
-    query = {"limit": "orders", "__rate_interval": "5m"}
+    query = {"limit": "orders", "dimension": ".*", "__rate_interval": "5m"}
     where = "dispatcher-limit: Is the limit used?", "dispatcher_cluster_spent_cost_total"
     east = {"labels": '{cluster="east", limit="orders"}', "value": 10}
     west = {"labels": '{cluster="west", limit="orders"}', "value": 20}

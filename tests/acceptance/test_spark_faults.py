@@ -17,7 +17,7 @@ from limiters.embedded import EmbeddedRedis
 from tests.acceptance.spark_runs import ENDS, Driver, Scene
 from tests.processes import ROOT
 from tests.processes.noted import lines
-from tests.processes.spark_sink import Setting
+from tests.processes.spark_sink import LIMITS, MAX_TOKENS, Setting, tokens_of
 from tests.samples import sample
 from tests.servers.spark_connect import ConnectServer
 from tests.waiting import until
@@ -77,6 +77,8 @@ def judge(scene: Scene, *, killed: int) -> None:
     assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
     assert notes.refused == 0
     assert notes.packed_otherwise() == []
+    if scene.setting.several:
+        assert notes.verdict_on(LIMITS).holds, notes.verdict_on(LIMITS)
     assert len(notes.sent_again) <= killed * scene.setting.concurrency
     if not killed:
         assert not notes.sent_again
@@ -135,10 +137,12 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
         judge(scene, killed=4)
 
 
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("executors", sample([(1, 2), (4, 1), (1, 2, 4), (2, 4, 1)], every=4))
-def test_k8_packs_are_the_same_after_kills_with_any_number_of_executors(
-    setting: Setting, executors: tuple[int, ...]
+def test_k8_v1_n1_packs_are_the_same_after_kills_with_any_number_of_executors(
+    setting: Setting, executors: tuple[int, ...], several: bool
 ) -> None:
+    setting.several = several
     setting.partitions = 0  # as many as there are cores
     setting.slow = 0.3
     scene = Scene(setting, FEW_EACH)
@@ -155,10 +159,18 @@ def test_k8_packs_are_the_same_after_kills_with_any_number_of_executors(
         driver.do("drain")
         driver.do("stop")
     judge(scene, killed=sum(executors))
-    rows = sum(FEW_EACH.values()) * scene.files
     # What was in flight at a kill is sent again.
     tasks, again = 4 * scene.files, sum(executors) * setting.concurrency
-    assert scene.notes.calls("began") <= 1.1 * rows / setting.max_batch_size + tasks + again
+    ideal = sum(ideal_calls(setting, number) for number in range(scene.files))
+    assert scene.notes.calls("began") <= 1.1 * ideal + tasks + again
+
+
+def ideal_calls(setting: Setting, file: int) -> float:
+    """How many there would be of a file if all were full."""
+    rows = sum(FEW_EACH.values())
+    seqs = [2 * file, 2 * file + 1]
+    tokens = len(FEW_EACH) * sum(map(tokens_of, seqs)) if setting.several else 0
+    return max(rows / setting.max_batch_size, tokens / MAX_TOKENS)
 
 
 def test_k8_a_poisonous_subject_is_dead_alone_though_everything_is_killed(

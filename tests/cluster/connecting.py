@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 
-from tests.cluster.faults import Fault, executors_killed, plainly
+from tests.cluster.faults import Fault, executors_killed, in_several_dimensions, plainly
 from tests.cluster.shipping import PROGRAM, PYTHON, ROOT, came_from, others, told, zipped
-from tests.cluster.stage import Stage
+from tests.cluster.stage import MANY, Stage
 from tests.servers.spark_connect import ConnectServer
 
 
@@ -83,6 +83,11 @@ def connect(stage: Stage) -> ConnectServer:
 CONNECTED = (
     Fault("through Spark Connect", through_connect),
     Fault("through Spark Connect, executors killed", executors_killed_through_connect),
+    Fault(
+        "through Spark Connect, several dimensions, executors killed",
+        in_several_dimensions(executors_killed_through_connect),
+        sizes=MANY,
+    ),
     Fault("through Spark Connect, the server killed", server_killed),
     Fault("through Spark Connect, the client killed", client_killed),
     Fault("through Spark Connect, a zip as an artifact", as_artifact),

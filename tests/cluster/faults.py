@@ -91,6 +91,16 @@ def poisonous(stage: Stage) -> None:
         raise AssertionError(f"dead letters are of {sorted(dead)}")
 
 
+def in_several_dimensions(play: Callable[[Stage], None]) -> Callable[[Stage], None]:
+    """`play`, with costs of rows and of batches, and calls in flight."""
+
+    def played(stage: Stage) -> None:
+        stage.setting.several = True
+        play(stage)
+
+    return played
+
+
 def other_parts(stage: Stage) -> None:
     """The driver dies, and the next one would divide the rows among more tasks."""
     stage.run(files=4).kill_driver_alone()
@@ -239,6 +249,22 @@ FAULTS = (
     Fault("executors killed, packed", executors_killed, sizes=MANY),
     Fault("executors killed beside a poisonous subject", poisonous, sizes=MANY),
     Fault("the driver killed, and other parts", other_parts, sizes=MANY),
+    Fault("several dimensions", in_several_dimensions(plainly), sizes=MANY),
+    Fault(
+        "several dimensions, executors killed", in_several_dimensions(executors_killed), sizes=MANY
+    ),
+    Fault(
+        "several dimensions, beside a poisonous subject",
+        in_several_dimensions(poisonous),
+        sizes=MANY,
+    ),
+    Fault(
+        "several dimensions, the driver killed, and other parts",
+        in_several_dimensions(other_parts),
+        {"spark.sql.execution.arrow.maxRecordsPerBatch": "10"},
+        MANY,
+    ),
+    Fault("several dimensions, Redis fails over", in_several_dimensions(redis_fails_over)),
     Fault("a worker killed", worker_killed),
     Fault("the driver killed", driver_killed),
     Fault("an executor stopped and continued", executor_stopped),

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.cluster.faults import Fault
 from tests.cluster.stage import staged
 from tests.cluster.verdict import Played, judged
+from tests.processes.spark_sink import LIMITS
 from tests.servers.spark_cluster import SparkCluster
 
 
@@ -22,4 +23,5 @@ def play(fault: Fault, cluster: SparkCluster, folder: Path) -> Played:
         again = stage.killed * stage.setting.concurrency
         expected = dict(stage.scene.expected)
         expected.pop(stage.setting.poison, None)
-        return judged(fault.name, stage.notes, expected, again=again, failed=failed)
+        limits = LIMITS if stage.setting.several else None
+        return judged(fault.name, stage.notes, expected, again=again, failed=failed, limits=limits)

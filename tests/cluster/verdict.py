@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from limiters.limits import Limits
 from tests.acceptance.spark_runs import Notes
 
 CAPACITY = 4_000.0
@@ -36,9 +37,11 @@ def judged(
     *,
     again: int,
     failed: tuple[str, ...] = (),
+    limits: Limits | None = None,
 ) -> Played:
     """What `notes` say of a stream with so many rows of each subject, of which `again` batches may
-    have been sent a second time. `failed` is what the fault itself found wrong."""
+    have been sent a second time. `failed` is what the fault itself found wrong, `limits` are
+    those of several dimensions."""
     sent_again = len(notes.sent_again)
     lost, out_of_order = notes.lost(expected), len(notes.out_of_order())
     problems = {
@@ -50,6 +53,8 @@ def judged(
         "batches were called late": sum(one.late for one in notes.all),
         "seconds were over the limit": notes.verdict(CAPACITY).over,
     }
+    if limits is not None and not (verdict := notes.verdict_on(limits)).holds:
+        failed += (str(verdict),)
     return Played(
         fault,
         rows=sum(expected.values()),

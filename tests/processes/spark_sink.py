@@ -21,6 +21,7 @@ from dispatcher.cli._commands.demo.datastore_server import DatastoreClient
 from dispatcher.cli.datastore import TooManyRequestsError
 from dispatcher.outcomes import Throttled
 from limiters._support.clock import MonotonicClock
+from limiters.limits import InFlight, Limits, Rate
 from tests.processes.noted import append
 from tests.processes.orders import obey
 from tests.starts import began
@@ -63,10 +64,29 @@ class Setting:
     poison: str = ""
     """A subject that the store never takes: it goes to the file `dead`."""
     dead: str = ""
+    several: bool = False
+    """Whether the limit has several dimensions: those of LIMITS."""
 
     def as_argument(self) -> str:
         """The form in which it is handed to a process."""
         return json.dumps(asdict(self))
+
+
+LIMITS = Limits(
+    rows=Rate(4_000),
+    tokens=Rate(60_000, per=10, also=[Rate(8_000)]),
+    requests=Rate(300),
+    calls=InFlight(6, max_operation_time=5),
+)
+"""In several dimensions. A call that was killed keeps its slot for some seconds."""
+MAX_TOKENS = 100
+"""The sink's `max_batch_cost`."""
+
+
+def tokens_of(seq: int) -> int:
+    """Return the tokens that a row costs: in some files batches are full of rows, in others of
+    tokens."""
+    return 1 + 2 * (seq % 5)
 
 
 _clients: dict[int, DatastoreClient] = {}
@@ -148,6 +168,10 @@ def session(master: str, more: dict[str, str] | None = None) -> Any:
 def _limiter(setting: Setting) -> Any:
     from limiters import LimiterConfig
 
+    if setting.several:
+        return LimiterConfig(
+            url=setting.redis, name="orders", shared_capacity=LIMITS, lease_time=2.0
+        )
     return LimiterConfig(
         url=setting.redis,
         name="orders",
@@ -155,6 +179,17 @@ def _limiter(setting: Setting) -> Any:
         factor=setting.shared_capacity / 20,
         lease_time=2.0,
     )
+
+
+def _costs(setting: Setting) -> dict[str, Any]:
+    """Return the options for costs: a number, an expression and a function."""
+    if not setting.several:
+        return {}
+    return {
+        "cost": {"rows": 1, "tokens": "1 + 2 * (seq % 5)", "requests": lambda row: 0},
+        "batch_cost": {"requests": 1, "calls": 1},
+        "max_batch_cost": {"tokens": MAX_TOKENS},
+    }
 
 
 def query(spark: Any, setting: Setting) -> Any:
@@ -176,6 +211,7 @@ def query(spark: Any, setting: Setting) -> Any:
         lease_time=2.0,
         redis=setting.redis,
         limiter=_limiter(setting) if setting.limited else None,
+        **_costs(setting),
     )
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(setting.source)
     return (

@@ -111,6 +111,7 @@ class Example:
         self.greedy = self._watched(url, "hoarded", "greedy")
         self.starving = self._watched(url, "hoarded")
         self.cut_off = self._watched(self.far.url, "far")
+        self.hung = self._watched(url, "contract", "hung")
         for name in ("misfit", "doubted"):
             self._limit(name).sync(Request.scalar("somebody", 1, OTHER_LEASE, need=100))
         self.misfit = self._watched(url, "misfit")
@@ -123,15 +124,14 @@ class Example:
         making.start()
         self._ended.callback(making.join)
         self._ended.callback(self._stop_making.set)
-        until(lambda: all(one.place for one in [*self.good, self.refused, self.cut_off]))
+        begun = [*self.good, self.refused, self.cut_off, self.hung]
+        until(lambda: all(one.place for one in begun))
 
     def is_known(self) -> bool:
         """Whether an exporter that looks now finds all limits and topics: next time is later."""
         there = named(self.client) | named(self.far_client)
-        return there >= {"orders", "refused", "hoarded", "far", "store", "misfit", "doubted"} | {
-            "mails",
-            "letters",
-        }
+        limits = {"orders", "refused", "hoarded", "far", "store", "misfit", "doubted", "contract"}
+        return there >= limits | {"mails", "letters"}
 
     def watch(self) -> None:
         """Start an exporter for each cluster."""
@@ -150,7 +150,8 @@ class Example:
         self._stop_making.set()
         self.far.restart(empty=False)
         self.clock.write_text("0")
-        for one in (*self.good, self.starving, self.cut_off, self.misfit):
+        self.hung.mend()
+        for one in (self.hung, *self.good, self.starving, self.cut_off, self.misfit):
             one.close()
         for name in ("misfit", "doubted"):
             self._limit(name).delete()
@@ -170,6 +171,7 @@ class Example:
             self.starving,
             self.cut_off,
             self.misfit,
+            self.hung,
         ]
         return {
             "dispatcher-cluster": [f"127.0.0.1:{port}" for port in self.exporters],

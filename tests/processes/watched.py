@@ -17,7 +17,7 @@ from dispatcher import Batcher, BatcherStoppedError, Operation, Throttled, Watch
 from dispatcher.builders import EventTimeBuilder, SubjectBuilder
 from dispatcher.metrics import instrument, serve
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
-from limiters import RedisLeaseManager, SharedResource
+from limiters import InFlight, Limits, Rate, RedisLeaseManager, SharedResource
 
 CAPACITY = 400.0
 
@@ -30,7 +30,14 @@ class Plan:
     limit: str
     trouble: str = ""
     """refused: by the datastore, or else its callbacks raise; greedy: it asks for the whole
-    limit and spends nothing."""
+    limit and spends nothing; hung: its limit has several dimensions, and calls do not end."""
+
+
+CONTRACT = Limits(
+    requests=Rate(CAPACITY, also=[Rate(CAPACITY / 4, per=0.1)]),
+    tokens=Rate(100 * CAPACITY),
+    calls=InFlight(2),
+)
 
 
 class Watched:
@@ -39,14 +46,16 @@ class Watched:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.mended = threading.Event()
+        self.is_hung = plan.trouble == "hung"
         self.limiter = SharedResource(
-            shared_capacity=CAPACITY,
-            factor=CAPACITY / 20,
+            shared_capacity=CONTRACT if self.is_hung else CAPACITY,
+            parts=20,
             max_interval=0.2,
             lease_manager=RedisLeaseManager(plan.url, name=plan.limit, lease_time=1.0),
         )
         self.batcher = Batcher(rate_limiter=self.limiter, max_buffer_size=200)
-        self.watcher = Watcher(self.write, max_batch_size=5)
+        call = {"requests": 1, "calls": 1} if self.is_hung else 0
+        self.watcher = Watcher(self.write, max_batch_size=5, batch_cost=call)
         self.alone = Batcher()
         self.alone_watcher = Watcher(self.write_alone)
         self.gate = RegistrationGate(MemoryEntityStore())
@@ -56,6 +65,8 @@ class Watched:
 
     def write(self, batch: list[Operation]) -> None:
         time.sleep(0.002)  # the datastore's
+        if self.is_hung:
+            self.mended.wait()
         if self.plan.trouble == "refused" and not self.mended.is_set():
             self.turn += 1
             if self.turn % 3 == 0:
@@ -70,7 +81,8 @@ class Watched:
     def feed(self) -> None:
         try:
             while True:
-                some = [Operation(self.watcher, 2, None, batchable=True) for _ in range(50)]
+                cost = {"tokens": 2} if self.is_hung else 2
+                some = [Operation(self.watcher, cost, None, batchable=True) for _ in range(50)]
                 self.batcher.enqueue_many(some)
         except BatcherStoppedError:
             return

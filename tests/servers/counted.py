@@ -129,10 +129,10 @@ def worst(window: Window, spent: Iterable[tuple[float, float]]) -> Worst:
     return Worst(window, most, over, count)
 
 
-def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+def most_in_flight(spans: Iterable[tuple[float, float]]) -> int:
     """The most of them at any instant. One that ends where another begins has ended.
 
-    >>> most_at_once([(0, 2), (1, 3), (2, 4)])
+    >>> most_in_flight([(0, 2), (1, 3), (2, 4)])
     2
     """
     ends: list[float] = []
@@ -190,8 +190,8 @@ def judged(calls: Sequence[Call], allowed: Allowed) -> Judgement:
             for window in allowed.windows
         )
 
-    def at_once(at: str) -> int:
-        return most_at_once(
+    def in_flight_by(at: str) -> int:
+        return most_in_flight(
             (getattr(one, at), min(one.ended, one.began + allowed.longest))
             for one in calls
             if one.began + allowed.longest > one.arrived
@@ -200,8 +200,8 @@ def judged(calls: Sequence[Call], allowed: Allowed) -> Judgement:
     return Judgement(
         by_began=over("began"),
         by_arrived=over("arrived"),
-        in_flight=at_once("began"),
-        in_flight_here=at_once("arrived"),
+        in_flight=in_flight_by("began"),
+        in_flight_here=in_flight_by("arrived"),
         allowed=allowed,
         refused=sum(one.refused for one in calls),
         latest=max((one.arrived - one.began for one in calls), default=0.0),

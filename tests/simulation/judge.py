@@ -6,12 +6,47 @@ It shares no code with the product, so that no mistake is made on both sides.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any, Protocol
 
 FORGIVEN = 1e-6
 """The share of a limit that sums of floats may be off by."""
+
+
+@dataclass(frozen=True)
+class Limited:
+    """What is limited, as a storm has chosen it: a window of a rate, or a number of calls."""
+
+    dimension: str
+    capacity: float
+    period: float
+    """Seconds of the window; of calls, how long one may last."""
+    slots: bool = False
+    at_end: bool = False
+    """Whether a call counts from its end."""
+    longest: float = 0.0
+    """Seconds that a call may last, where that matters."""
+    lax: bool = False
+    """Whether a call that lasts longer counts no more."""
+
+    def cost(self, cost: Mapping[str, float] | float) -> float:
+        """What a cost takes of it."""
+        return cost.get(self.dimension, 0.0) if isinstance(cost, Mapping) else cost
+
+
+class JudgedCall(Protocol):
+    """A call as a server sees it: from when until when, and its cost."""
+
+    @property
+    def start(self) -> float: ...
+
+    @property
+    def end(self) -> float: ...
+
+    @property
+    def cost(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -21,6 +56,8 @@ class Allowance:
     start: float
     end: float
     share: float
+    only: int | None = None
+    """The place of the one bound that it is about; None for all."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +164,32 @@ def judge_calls(
         if used - allowed > worst - 1:
             worst, worst_at = used - allowed + 1, start
     return Judgement(windows, over, worst, worst_at, excepted=excepted)
+
+
+def judge_bounds(
+    limited: Sequence[Limited],
+    calls: Sequence[JudgedCall],
+    capacities: Sequence[Sequence[tuple[float, float]]],
+    periods: Sequence[Sequence[tuple[float, float]]],
+    lag: float,
+    allowances: Sequence[Allowance] = (),
+    hastes: Sequence[Haste] = (),
+) -> Judgement:
+    """Every window of every bound, and the calls in flight: each bound by itself. Capacities and
+    periods are those in force of each bound."""
+    found = []
+    for at, one in enumerate(limited):
+        allowed = [each for each in allowances if each.only in (None, at)]
+        costs = [(call.start, call.end, one.cost(call.cost)) for call in calls]
+        if one.slots:
+            if one.lax:
+                costs = [(start, min(end, start + one.period), n) for start, end, n in costs]
+            found.append(judge_calls(costs, capacities[at], lag, allowed, hastes))
+        else:
+            spent = [(end if one.at_end else start, cost) for start, end, cost in costs if cost]
+            later = lag + one.longest if one.at_end else lag
+            found.append(judge(spent, capacities[at], periods[at], later, allowed, hastes))
+    return worst_of(found)
 
 
 def worst_of(judgements: Sequence[Judgement]) -> Judgement:

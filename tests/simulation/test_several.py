@@ -4,22 +4,26 @@ to be found."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import Random
 
 import pytest
 
 from limiters._bound_share import RateShare, SlotShare
+from limiters._budgets import ledger
 from limiters._budgets.several import PartsOfBounds, PurseOfBounds
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spend import CallEntry, Spend, Tenure, nothing
+from limiters._budgets.window import WindowLedger
 from limiters._costs import AnyCost, Costs, is_covered
 from limiters._instance_share import InstanceShare
 from limiters._sharing.budget import SharedBudget
 from limiters.leases._bounds import terms_of_limits
-from limiters.leases._coordinator import Coordinator
-from limiters.leases._messages import BoundTerms, Entries, Kind
+from limiters.leases._coordinator import Coordinator, permits
+from limiters.leases._coordinator.state import Limit, Record
+from limiters.leases._messages import BoundTerms, Entries, Kind, Request
 from limiters.limits import InFlight, Limits, Rate
-from limiters.testing import Call, SimulatedServer
-from tests.simulation.judge import judge, judge_calls
+from limiters.testing import Call, MixedCalls, SimulatedCluster, SimulatedServer
+from tests.simulation.judge import Limited, judge, judge_calls
 
 EXACT = 1 + 1e-6
 
@@ -64,7 +68,7 @@ class Player:
             spend = self.budget.purse.charge(parts, now, self.share.tenure)
             assert spend.started(now)
             end = now + lasts + number * longer
-            self.scene.calls.append(Call(now, end, self.name, self.share.by_bound(costs)))
+            self.scene.calls.append(Call(now, end, self.name, costs))
             self.running.append((end, spend))
         raise AssertionError("there is no end")
 
@@ -92,10 +96,12 @@ class Scene:
 
     def worst(self, at: int, capacity: float, period: float | None = None) -> float:
         """The fullest window of a bound, or the most calls in flight, as a part of the limit."""
+        dimension = self.limits.bounds[at].dimension
+        limited = Limited(dimension, capacity, period or 0.0, slots=period is None)
+        costs = [(one.start, one.end, limited.cost(one.cost)) for one in self.calls]
         if period is None:
-            calls = [(one.start, one.end, one.costs[at]) for one in self.calls]
-            return judge_calls(calls, [(0.0, capacity)], 0.0).worst
-        spent = [(one.start, one.costs[at]) for one in self.calls if one.costs[at]]
+            return judge_calls(costs, [(0.0, capacity)], 0.0).worst
+        spent = [(start, cost) for start, _, cost in costs if cost]
         return judge(spent, [(0.0, capacity)], [(0.0, period)], 0.0).worst
 
 
@@ -190,7 +196,44 @@ def shared_while_calls_run() -> float:
     return scene.worst(0, 2)
 
 
-STORIES = (spent_at_once, handed_over, used_again, killed, lapsed, shared_while_calls_run)
+def ends_late() -> float:
+    """Calls that count from their end, as a server judges them."""
+    scene = Scene(tokens=Rate(10, per=1, counts="end", max_operation_time=3))
+    one = Player(scene, "one")
+    for number in range(120):
+        now = 10 + number * 0.05
+        if number % 10 == 0:
+            one.asks({"tokens": 100}, now)
+        one.ends(now)
+        one.starts({"tokens": 1}, now, lasts=1.2 if number < 30 else 0.1)
+        one.ends(now)
+    ends = [(one.end, one.cost) for one in scene.calls]
+    assert len(ends) >= 20
+    return judge(ends, [(0.0, 10)], [(0.0, 1.0)], 0.0).worst
+
+
+def one_waits_for_another_dimension() -> float:
+    """By how many times more could be used by an instance that needs only what another one, which
+    waits for something else, needs as well."""
+    limits = Limits(a=Rate(10, per=1), b=Rate(10, per=5))
+    cluster = SimulatedCluster(capacity=limits, factor=1, seed=1)
+    cluster.add("both", MixedCalls([{"a": 5, "b": 5}], Random(1)))
+    cluster.add("one", MixedCalls([{"a": 5}], Random(2)))
+    cluster.run(45)
+    used = sum(Limited("a", 10, 1).cost(one.cost) for one in cluster.calls if one.start >= 5)
+    return 0.9 * 10 * 40 / used
+
+
+STORIES = (
+    spent_at_once,
+    handed_over,
+    used_again,
+    killed,
+    lapsed,
+    shared_while_calls_run,
+    ends_late,
+    one_waits_for_another_dimension,
+)
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -284,6 +327,25 @@ def released_while_its_call_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SlotShare, "_idle", lambda self, now: self.units)
 
 
+def stamped_at_the_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger, "EndWindowLedger", WindowLedger)
+
+
+def holds_and_waits(patch: pytest.MonkeyPatch) -> None:
+    """A waiting instance sets aside what there is of one bound while another has no room."""
+    grant = permits.grant
+
+    def mutant(limit: Limit, name: str, record: Record, request: Request) -> int:
+        back = grant(limit, name, record, request)
+        if not record.permit:
+            for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+                if one.ask and not permits._missing(limit, at, record, ()):
+                    bound.ledger.add(limit.now + request.valid, one.ask)
+        return back
+
+    patch.setattr(permits, "grant", mutant)
+
+
 MISTAKES = [
     (charged_in_one_dimension, spent_at_once),
     (nested_window_forgotten, spent_at_once),
@@ -292,6 +354,8 @@ MISTAKES = [
     (slots_given_up_at_the_end_of_a_lease, killed),
     (calls_forgotten_with_the_lease, lapsed),
     (released_while_its_call_runs, shared_while_calls_run),
+    (stamped_at_the_start, ends_late),
+    (holds_and_waits, one_waits_for_another_dimension),
 ]
 
 

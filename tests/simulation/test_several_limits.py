@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher import Operation, Watcher
+from dispatcher._core.queues.batch import OperationBatch
 from limiters import InFlight, Limits, ProvisionedResource, Rate
+from limiters._budgets.several import LedgerOfBounds
 from limiters._costs import AnyCost, Costs
 from limiters.limits import Bound, BoundKind
 from limiters.testing import ManualClock
@@ -273,3 +275,39 @@ def test_v1_n1_no_window_is_over_and_no_call_too_many_whatever_the_limits(
     for crank, _, _ in traffic.cranks:
         work = crank.engine.open_work
         assert (work.totals.done, work.read()) == (15, (Costs(), 0, 0))
+
+
+# Mistakes.
+
+
+def paid_never(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OperationBatch, "whole_cost", property(lambda self: self.cost))
+
+
+def paid_twice(patch: pytest.MonkeyPatch) -> None:
+    twice = property(lambda self: 2 * self.lane.batch_cost + self.cost)
+    patch.setattr(OperationBatch, "whole_cost", twice)
+
+
+def kept_between_flushes(patch: pytest.MonkeyPatch) -> None:
+    """What a flush could not use of one dimension, since another was lacking, stays set aside."""
+    patch.setattr(LedgerOfBounds, "release", lambda self, amount: None)
+
+
+@pytest.mark.parametrize("mistake", [paid_never, paid_twice, kept_between_flushes])
+def test_v2_v3_a_mistake_is_found(
+    mistake: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = api_for(2, 15_000)
+    queue = prompts("requests", [60, 400])
+
+    def finds() -> bool:
+        try:
+            share, _ = compared(limits, [queue], 8, "requests", 60)
+        except AssertionError:
+            return True
+        return share < 0.97
+
+    assert not finds()
+    mistake(monkeypatch)
+    assert finds()

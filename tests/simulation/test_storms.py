@@ -30,13 +30,13 @@ def blocks(count: int) -> list[int]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", blocks(20))
 def test_c1_c2_c8_c9_no_window_over_in_any_storm(first: int) -> None:
-    assert _windows(STORMS["every-fault"], range(first, first + EACH)) >= 1_000
+    assert _windows(STORMS["every-fault"], range(first, first + EACH)) >= 500
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", blocks(5))
 def test_c1_c9_changes_alone_are_followed_within_two_intervals(first: int) -> None:
-    assert _windows(STORMS["changes"], range(first, first + EACH)) >= 1_000
+    assert _windows(STORMS["changes"], range(first, first + EACH)) >= 500
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.long)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
 
 from limiters._instance_share import InstanceShare
-from limiters.leases._bounds import bounds_of, terms_of_limits
+from limiters.leases._bounds import terms_of_limits
 from limiters.leases._coordinator import Coordinator, certainty
 from limiters.leases._messages import BoundTerms, Kind, Reply, Request, Terms
 from limiters.limits import Limits
@@ -24,8 +25,9 @@ from limiters.testing import (
     Work,
 )
 from limiters.testing._server import ServerSnapshot
-from tests.simulation.judge import Allowance, Haste, Judgement, judge, judge_calls, worst_of
+from tests.simulation.judge import Allowance, Haste, Judgement, Limited, judge_bounds
 from tests.simulation.liveness import Liveness
+from tests.simulation.set_capacities import SetCapacities
 
 SPANS = 14
 """For how many spans a storm goes on."""
@@ -58,6 +60,10 @@ SERVER_FAULTS = (
     "step",
     "rate",
 )
+
+
+COPIES = frozenset({"copy", "restart", "split"})
+"""Faults after which a server has a state of the past."""
 
 
 class StormCluster(SimulatedCluster):
@@ -101,7 +107,11 @@ class Weather:
         period, lease = self._lengths()
         capacity = float(random.choice([10, 100, 1000, 5000]))
         parts = random.choice([1, 2, 3, 7, 20, 100])
+        self.longest = 0.0
+        """The seconds that a call may last before it is abandoned."""
         limits = self._limits(capacity, period)
+        self.set = [SetCapacities(one.capacity, slots=one.slots) for one in self.limited]
+        """What operators have set of each bound."""
         self.terms = terms_of_limits(limits, capacity / parts, round(lease * 1000))
         self.span = self.terms.span / 1000
         self.end = SPANS * self.span + min(10.0, 5 * self.span)
@@ -117,6 +127,7 @@ class Weather:
             interval=self.interval,
             drift=0.0009,
             latest_start=min(0.004, period / 5),
+            max_operation_time=self.longest or math.inf,
             network=self._network(lease),
             default_span=self._default_span(),
             coordinator=coordinator,
@@ -153,7 +164,8 @@ class Weather:
                 return period, lease
 
     def _limits(self, capacity: float, period: float) -> Limits:
-        """What is shared."""
+        """What is shared; `limited` is the same for the judge."""
+        self.limited = [Limited("", capacity, period)]
         return Limits.of(capacity, period)
 
     def _network(self, lease: float) -> Network:
@@ -178,7 +190,8 @@ class Weather:
         for _ in range(self.random.randint(1, 10)):
             self.come()
         cluster.at(self.span * self.random.random(), self.strike)
-        cluster.at(0.0, self.remember)
+        if not COPIES.isdisjoint(self.faults):
+            cluster.at(0.0, self.remember)
         self.liveness.start()
         cluster.run(self.end)
         found = self.judged()
@@ -187,32 +200,23 @@ class Weather:
     def judged(self) -> Judgement:
         """Every window of every bound, and the calls in flight."""
         cluster = self.cluster
-        each = zip(self.terms.bounds, bounds_of(self.terms), strict=True)
-        return worst_of(
-            [
-                judge_calls(
-                    [(one.start, one.end, one.costs[at]) for one in cluster.calls],
-                    cluster.in_force[at],
-                    self.lag,
-                    self.allowances,
-                    self.hastes,
-                )
-                if terms.slots
-                else judge(
-                    [
-                        (one.end if bound.at_end else one.start, one.costs[at])
-                        for one in cluster.calls
-                        if one.costs[at]
-                    ],
-                    cluster.in_force[at],
-                    cluster.windows[at],
-                    self.lag + terms.running / 1000,
-                    self.allowances,
-                    self.hastes,
-                )
-                for at, (terms, bound) in enumerate(each)
-            ]
+        return judge_bounds(
+            self.limited,
+            cluster.calls,
+            self.in_force(),
+            cluster.windows,
+            self.lag,
+            self.allowances,
+            self.hastes,
         )
+
+    def in_force(self) -> list[list[tuple[float, float]]]:
+        """The capacities of each bound that were in force, by the servers' answers: what operators
+        have set may be lost, and come back. Never more than they ever set."""
+        return [
+            [(at, min(told, one.most(at))) for at, told in steps]
+            for one, steps in zip(self.set, self.cluster.in_force, strict=True)
+        ]
 
     @property
     def lag(self) -> float:
@@ -328,8 +332,20 @@ class Weather:
         return pause if 0 < pause < 3 * self.span else self.mean
 
     def changed(self, factor: float) -> list[float]:
-        """The capacities that an operator sets, by a factor of those that were configured."""
+        """The capacities that an operator sets, by a factor of those that were configured; 0 for
+        one that stays."""
         return [self.terms.capacity * factor]
+
+    def change_capacity(self, *, ramp: bool) -> None:
+        """An operator sets the capacity of some bounds."""
+        random, cluster = self.random, self.cluster
+        capacities = self.changed(random.choice([0.1, 0.5, 0.95, 1, 1, 1.05, 2, 5]))
+        part = random.choice([0.3, 1, 3]) / self.span
+        rates = [one * part if ramp else 0.0 for one in capacities]
+        if cluster.set_capacity(capacities, rates):
+            for known, capacity, rate in zip(self.set, capacities, rates, strict=True):
+                if capacity:
+                    known.set(cluster.now, capacity, rate)
 
     def server_fault(self, fault: str) -> None:
         """A fault of the server in charge, or a change by an operator."""
@@ -359,11 +375,7 @@ class Weather:
         elif fault == "terms":
             self.change_terms()
         elif fault in ("capacity", "ramp"):
-            factor = random.choice([0.1, 0.5, 0.95, 1, 1, 1.05, 2, 5])
-            capacities = self.changed(factor)
-            fast = capacities[0] / self.span
-            ramp = fast * random.choice([0.3, 1, 3]) if fault == "ramp" else None
-            cluster.set_capacity(capacities, ramp)
+            self.change_capacity(ramp=fault == "ramp")
         elif fault == "evict":
             server.evict(random.choice(sorted(cluster.instances) or [""]))
         elif fault == "step":
@@ -407,17 +419,19 @@ class Weather:
         self.returned_at, cluster = None, self.cluster
         left = self.left_at.get(server.identity, cluster.now)
         hidden = cluster.now - left <= 2 * self.interval or server.identity in self.touched
-        limit, held = server.coordinator.limit, 0.0
+        limit, held = server.coordinator.limit, [0.0] * len(self.limited)
         if limit is not None and not hidden:
             kept = [
                 one for one in limit.records.values() if certainty.gone_at(limit, one) > limit.now
             ]
-            held = min(
+            held = [
                 sum(one.holdings[at].units for one in kept) / bound.whole
                 for at, bound in enumerate(limit.bounds)
-            )
+            ]
         end = cluster.now + max(self.spans) + self.lag
-        self.allowances.append(Allowance(cluster.now, end, 1 - held))
+        self.allowances += [
+            Allowance(cluster.now, end, 1 - part, at) for at, part in enumerate(held)
+        ]
 
     def reached(self, request: Request, server: SimulatedServer) -> SimulatedServer:
         """The server that serves a request which has come to this one."""
@@ -483,6 +497,10 @@ class Changes(Weather):
     def lag(self) -> float:
         """Two sync intervals, and the way there and back."""
         return 2 * self.interval + 0.1
+
+    def in_force(self) -> list[list[tuple[float, float]]]:
+        """By what operators have set, as all is in force that they set."""
+        return [one.steps() for one in self.set]
 
     def strike(self, now: float) -> None:
         """One more change."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,38 @@ def fails_once(rows: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.spark4
+def test_v3_the_format_charges_rows_and_batches_in_several_dimensions(
+    spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    register(spark)
+    rows = spark.range(60).selectExpr(
+        "concat('s', id % 10) as subject", "id as at", "id as n", "40 as size", f"'{log}' as path"
+    )
+    options = {
+        "handler": "tests.spark.test_dispatch:take_in_order",
+        "rows": "dict",
+        "subject": "subject",
+        "time": "at",
+        "redis": shared_redis.url,
+        "limit": "api",
+        "sharedCapacity": "requests=1000/1s, tokens=250/1s+100/0.1s, calls=2slots",
+        "cost": "requests=0.5, tokens=size / 4",
+        "batchCost": "requests=1, tokens=5, calls=1",
+        "maxBatchCost": "requests=50",
+    }
+    rows.repartition(2, "subject").write.format("dispatcher").options(**options).mode(
+        "append"
+    ).save()
+
+    assert sent(log) == list(range(60))
+    packs = Counter[str]()
+    for one in notes(log):
+        packs[one["pack"]] += len(one["numbers"])
+    # Ten tokens a row, 95 in a batch: a subject of six rows, and no other fits beside it.
+    assert set(packs.values()) == {6}
+
+
+@pytest.mark.spark4
 def test_the_format_sends_a_failed_batch_again(spark: SparkSession, log: Path) -> None:
     register(spark)
     rows = spark.range(5).selectExpr("id as n", f"'{log}' as path").coalesce(1)
@@ -234,6 +267,15 @@ def test_the_format_sends_a_failed_batch_again(spark: SparkSession, log: Path) -
         ({"handler": COUNT, "maxAttempts": "3"}, "maxAttempts must go with 'retryWait'"),
         ({"handler": COUNT, "retryWait": "-1"}, "retryWait must be zero or more seconds"),
         ({"handler": COUNT, "costColumn": "m"}, "costColumn must be a column, not 'm'"),
+        ({"handler": COUNT, "cost": "m * 2"}, "cost must be a column of the DataFrame, not 'm'"),
+        ({"handler": COUNT, "cost": "id ** 2"}, "cost must be made of numbers, names of columns"),
+        ({"handler": COUNT, "cost": "a=1, a=2"}, "cost must name each dimension once"),
+        ({"handler": COUNT, "batchCost": "a=some"}, "batchCost must be a number, not 'some'"),
+        ({"handler": COUNT, "batchCost": "a"}, "batchCost must be a number, not 'a'"),
+        (
+            {"handler": COUNT, "redis": "redis://db", "limit": "x", "sharedCapacity": "a=5"},
+            "sharedCapacity must be like 'requests=600/60s",
+        ),
         (
             {"handler": COUNT, "sharedCapacity": "5"},
             "sharedCapacity must go with 'limit'",

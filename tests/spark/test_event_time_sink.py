@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dispatcher.spark import EventTimeSink, event_time_batches
+from dispatcher.spark import EventTimeSink, LimiterConfig, event_time_batches
 from limiters.embedded import EmbeddedRedis
+from limiters.limits import InFlight, Limits, Rate
 from tests.spark.handlers import notes, noting, take
 from tests.spark.streams import LONG
 
@@ -58,6 +59,29 @@ def test_a_message_costs_what_was_said(
 
     assert sink.last is not None
     assert sink.last.cost == sum_
+
+
+def test_v3_v7_a_batch_costs_in_several_dimensions_and_is_refused_by_the_name_of_one(
+    spark: SparkSession, shared_redis: EmbeddedRedis, log: Path, tmp_path: Path
+) -> None:
+    limits = Limits(requests=Rate(100), tokens=Rate(11), calls=InFlight(2))
+    sink = EventTimeSink(
+        noting(take, log),
+        query="q",
+        rows="dict",
+        cost={"requests": 1, "tokens": "size(messages) * 3 + if(subject = 'b', 9, 0)"},
+        batch_cost={"calls": 1, "requests": 2},
+        limiter=LimiterConfig(url=shared_redis.url, name="events", shared_capacity=limits),
+        dead_letters=noting(take, tmp_path / "dead"),
+    )
+    sink(spark.createDataFrame(BATCHES, SCHEMA), 0)
+
+    assert [one["numbers"] for one in notes(log)] == [[1, 2], [3]]
+    assert sink.last is not None
+    assert sink.last.cost == {"requests": 3 + 2 * 2, "tokens": 9, "calls": 2}
+    (dead,) = notes(tmp_path / "dead")
+    assert dead["numbers"] == [9]
+    assert "costs 12 of tokens, more than" in dead["reason"]
 
 
 def test_what_is_not_of_event_time_batches_is_refused(

@@ -20,7 +20,8 @@ from tests.simulation import trials
 from tests.twins.history import HISTORIES
 from tests.twins.stores import Scripts
 
-EACH = {"short": 60, "contention": 40}
+EACH = {"short": 60, "contention": 40, "bounds": 90, "long bounds": 30}
+"""Half of all histories are of limits of several bounds."""
 
 
 def main() -> int:
@@ -34,7 +35,7 @@ def main() -> int:
             judge=judge,
             judged="requests",
             file=trials.ROOT / "tests" / "twins" / "histories.tsv",
-            depends_on=("limiters", "tests/twins/*.py"),
+            depends_on=("limiters", "tests/bounds.py", "tests/twins/*.py"),
             each=EACH,
             processes=processes,
         )

@@ -220,7 +220,8 @@ def test_every_variable_is_used_and_every_one_used_is_there(board: Any) -> None:
 def test_variables_list_values_that_a_metric_has(board: Any) -> None:
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
-            pattern = r'label_values\((\w+)(?:\{cluster=~"\$cluster"\})?, (\w+)\)'
+            of = r'(?:\{cluster=~"\$cluster"(?:, limit="\$limit")?\})?'
+            pattern = rf"label_values\((\w+){of}, (\w+)\)"
             found = re.fullmatch(pattern, variable["query"])
             assert found, variable
             assert found[2] in LABELS[found[1]]

@@ -108,10 +108,8 @@ class BatchEnd:
 
     def callback_ended(self, batch: OperationBatch, error: BaseException | None) -> None:
         """For the thread that ran the callback."""
-        batch.returned_at = self._clock()
         try:
-            if batch.spend is not None:  # first: what it frees is there when the engine looks
-                batch.spend.ended(batch.returned_at)
+            batch.callback_ended(self._clock(), error)  # first: what it frees is there by then
         finally:
             self._post(self.settle, batch, error)
 

@@ -13,6 +13,7 @@ from functools import partial
 from dispatcher import events
 from dispatcher._core.batches.end import BatchEnd
 from dispatcher._core.batches.executors import Job
+from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
@@ -30,11 +31,13 @@ class BatchStart:
         open_work: OpenWork,
         lanes: Lanes,
         batch_end: BatchEnd,
+        costs: CostTerms,
         environment: Environment,
     ) -> None:
         self._open_work = open_work
         self._lanes = lanes
         self._batch_end = batch_end
+        self._costs = costs
         self._runners = environment.runners
         self._observed = environment.observed
         self._emit = environment.emit if environment.options.emit_batch else None
@@ -76,6 +79,7 @@ class BatchStart:
         if self._observed.observers:
             self._observed.raised(batch, now)
         batch.raised_at = now
+        batch.costs = self._costs
         self._batch_end.deadline_of(batch, now)
         self._lanes.ready_cost -= batch.cost
         self._open_work.start(batch)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from dispatcher._core.queues.settlement import BatchSettlement, is_refused_uncharged
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
 from limiters._budgets.spend import Spend
 from limiters._costs import AnyCost
+from limiters.errors import SettlementError
 
 if TYPE_CHECKING:
+    from dispatcher._core.cost_terms import CostTerms
     from dispatcher._core.queues.lane import Lane, Line
 
 
@@ -20,6 +24,7 @@ class OperationBatch:
     __slots__ = (
         "buffer",
         "cost",
+        "costs",
         "deadline",
         "full",
         "lane",
@@ -29,9 +34,13 @@ class OperationBatch:
         "requeued",
         "returned_at",
         "sequence",
+        "settlement",
         "spend",
         "state",
     )
+
+    costs: CostTerms
+    """How its costs are added up; set when it is raised."""
 
     def __init__(self, lane: Lane, sequence: int, full: float = 1) -> None:
         self.lane = lane
@@ -45,6 +54,8 @@ class OperationBatch:
         self.cost: AnyCost = 0
         """Of its operations."""
         self.spend: Spend | None = None
+        self.settlement: BatchSettlement | None = None
+        """What it costs in truth, once its callback has said anything of that."""
         self.buffer: object = None
         """That of the Batcher which has raised it."""
         self.raised_at = 0.0
@@ -74,11 +85,62 @@ class OperationBatch:
         """Whether its callback may be called: not once it was abandoned. From any thread."""
         return self.state is BatchState.IN_FLIGHT
 
+    def settle_one(self, operation: Operation, actual: object) -> None:
+        """Its callback says that `operation`, which was raised in it, costs `actual`."""
+        self.check_runs()
+        self._settling().one(operation, actual)
+
+    def settle_whole(self, operations: list[Operation], actual: object) -> None:
+        """Its callback says that `operations`, which have to be all of its own, cost `actual`."""
+        self.check_runs()
+        mine = set(map(id, self.operations))
+        if {id(one) for one in operations} != mine:
+            raise SettlementError(
+                f"these {len(operations)} operations are not the batch of {len(mine)} in which "
+                "the first one was raised; pass that batch, or settle each operation by itself"
+            )
+        self._settling().whole(actual)
+
+    def check_runs(self, *, closed: bool = False) -> None:
+        """SettlementError unless its callback runs and, as far as can be known, is the caller."""
+        if self.state is BatchState.ABANDONED:
+            raise SettlementError(
+                "the batch was abandoned, since it took too long: it counts for what was charged"
+            )
+        if closed or self.state is not BatchState.IN_FLIGHT:
+            raise SettlementError("the batch has ended; settle it before its callback returns")
+        current = CURRENT.get()
+        if current is not None and current is not self:
+            raise SettlementError(
+                "the operation is in another batch than this callback's; each attempt is settled "
+                "in its own callback"
+            )
+
+    def _settling(self) -> BatchSettlement:
+        if self.settlement is None:
+            with _MAKING:  # of two threads, one makes it
+                self.settlement = self.settlement or BatchSettlement(self)
+        return self.settlement
+
+    def callback_ended(self, now: float, error: BaseException | None) -> None:
+        """For the thread that ran the callback: it returned, or raised `error`."""
+        self.returned_at = now
+        if error is not None and is_refused_uncharged(error):
+            self._settling()
+        if self.settlement is not None:
+            self.settlement.end(error)
+        if self.spend is not None:
+            self.spend.ended(now)
+
     def forget(self) -> None:
         """Lets go of its operations, which still point here: no cycle is left to collect."""
         self.operations = []
         self.requeued = {}
+        self.settlement = None
 
+
+_MAKING = threading.RLock()
+"""For the step from no settlement to one, of any batch. A signal handler may settle, too."""
 
 CURRENT: ContextVar[object] = ContextVar("dispatcher_current_batch", default=None)
 """The Batch, or the handing over of failed operations, whose callback this code runs in."""

@@ -39,6 +39,10 @@ class ClosingRule(Protocol):
         """Return when `window` closes, given its present content."""
         ...
 
+    def due_of(self, arrival: Any, end: Any) -> Any:
+        """Return when a window closes whose first message arrived at `arrival`."""
+        ...
+
     def cut(self, early: Any, late: Any) -> Any:
         """Return where two times of one key split their batch: earlier messages stay in the first
         part."""
@@ -67,6 +71,9 @@ class AfterTimeout:
 
     def due(self, window: Window) -> Any:
         return self._timeout.after(min(window.arrivals))
+
+    def due_of(self, arrival: Any, end: Any) -> Any:
+        return self._timeout.after(arrival)
 
     def cut(self, early: Any, late: Any) -> Any:
         """Split at the later time."""
@@ -98,6 +105,9 @@ class AfterEnd:
 
     def due(self, window: Window) -> Any:
         return self._delivery.after(window.end)
+
+    def due_of(self, arrival: Any, end: Any) -> Any:
+        return self._delivery.after(end)
 
     def cut(self, early: Any, late: Any) -> Any:
         """Split in the middle between the two times."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator
 from typing import Any
@@ -73,6 +74,11 @@ class Windows:
 
     def __len__(self) -> int:
         return sum(map(len, self._windows))
+
+    @property
+    def last_end(self) -> Any:
+        """Where the last window ends: none covers a later time."""
+        return self._windows[-1][-1].end if self._windows else -math.inf
 
     def at(self, time: Any) -> Window | None:
         """Return the window that covers `time`."""

@@ -28,12 +28,18 @@ class Commands:
     """The options of a command, and the commands below it."""
 
     options: frozenset[str] = frozenset()
+    tables: frozenset[str] = frozenset()
+    """Those of its options that may be a table, with a value for each dimension."""
     below: Mapping[str, Commands] = field(default_factory=dict)
 
     def all_options(self) -> frozenset[str]:
         """Return its own options, and those of all commands below it: the options allowed in its
         table."""
         return self.options.union(*(command.all_options() for command in self.below.values()))
+
+    def all_tables(self) -> frozenset[str]:
+        """Return those of all_options that may be tables."""
+        return self.tables.union(*(command.all_tables() for command in self.below.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Configuration:
         table, found = self.tables, None
         for depth in range(len(command) + 1):
             for key, value in table.items():
-                if option_of(key) == option and not isinstance(value, dict):
+                if option_of(key) == option and key not in command[depth : depth + 1]:
                     found = Found(value, self._where(command[:depth], key))
             below = table.get(command[depth]) if depth < len(command) else None
             if not isinstance(below, dict):
@@ -77,8 +83,11 @@ class Configuration:
             if isinstance(value, dict) and key in known.below:
                 yield from self._unknown((*command, key), value, known.below[key])
                 continue
-            where = self._where(command, f"[{key}]" if isinstance(value, dict) else key)
-            if isinstance(value, dict):
+            is_command = isinstance(value, dict) and option_of(key) not in known.all_tables()
+            where = self._where(command, f"[{key}]" if is_command else key)
+            if is_command and option_of(key) in options:
+                yield f"{where}: {option_of(key)} is one value, not a table"
+            elif is_command:
                 yield f"{where}: {_no_such('command', key, known.below, options)}"
             elif option_of(key) not in options:
                 yield f"{where}: {_no_such('option', key, options, known.below)}"
@@ -122,7 +131,11 @@ def as_text(value: object) -> str:
 
     >>> as_text(5), as_text("1000/60"), as_text(date(2026, 5, 1))
     ('5', '1000/60', '2026-05-01')
+    >>> as_text({"tokens": "600/60s", "calls": "2slots"})
+    'tokens=600/60s,calls=2slots'
     """
+    if isinstance(value, dict):
+        return ",".join(f"{name}={as_text(one)}" for name, one in value.items())
     return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 

@@ -12,12 +12,12 @@ commands do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from importlib import import_module
 from typing import Any
 
-from limiters._support.options import Check, about
+from limiters._support.options import Check, Read, about
 
 LOOKS = "command line"
 """The key in a field's metadata."""
@@ -30,7 +30,7 @@ class OptionLooks:
     metavar: str = ""
     flag: str = ""
     """The flag, if it is not named like its field."""
-    read: Callable[[str], object] | None = None
+    read: Read | None = None
     """Parses a text; by default the type of the field does."""
     choices: Sequence[str] | None = None
     variable: str = ""
@@ -38,6 +38,8 @@ class OptionLooks:
     group: str = ""
     """A title in the help."""
     positional: bool = False
+    by_dimension: bool = False
+    """Whether it may have a value for each dimension: in the file, a table."""
 
 
 def option(

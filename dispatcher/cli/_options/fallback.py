@@ -139,6 +139,8 @@ def _one_from_file(setting: Setting, value: object, where: str) -> object:
     except ValueError:  # Python prints no number of more than 4,300 digits
         raise ArgumentTypeError(f"{where}: the number is too long") from None
     types, what = IN_THE_FILE[setting.kind]
+    if setting.is_by_dimension:
+        types, what = (*types, dict), f"{what}, or a table of dimensions"
     if not isinstance(value, types) or (isinstance(value, bool) and setting.kind is not bool):
         a_list = " or a list of such" if setting.many else ""
         raise _wrong(value, f"it must be {what}{a_list}", where)

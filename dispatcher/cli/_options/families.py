@@ -56,7 +56,7 @@ class OptionFamily:
         for own, name in self._fields.items():
             if name in hints:
                 hints[name] = hints.pop(name)  # in its place
-            elif self._options[own].kind is not None and not hasattr(cls, name):
+            elif self._options[own].can_be_written and not hasattr(cls, name):
                 hints[name] = self._hints[own]
                 setattr(cls, name, self._field(self._options[own], name))
         return cls
@@ -69,6 +69,8 @@ class OptionFamily:
             required=one.required,
             check=one.check and _under(name, one.name, one.check),
             unit=one.unit,
+            read=one.read,
+            by_dimension=one.read is not None,
             group=self._group,
             variable=self._variables.get(one.name, ""),
         )

@@ -62,7 +62,8 @@ class Invocation:
         found = self._used_of(error)
         if found is None or found.setting.looks.positional or not isinstance(error, ArgumentError):
             return error
-        return error.of(f"{found.setting.flag}{found.from_elsewhere}")
+        _, bracket, part = error.parameter.partition("[")
+        return error.of(f"{found.setting.flag}{bracket}{part}{found.from_elsewhere}")
 
     def _used_of(self, error: Exception) -> Used | None:
         """Return the option that the error is about, if it is about a parameter."""
@@ -70,7 +71,7 @@ class Invocation:
 
         if not isinstance(error, ArgumentError):
             return None
-        name = error.parameter.removeprefix("--").replace("-", "_")
+        name = error.parameter.partition("[")[0].removeprefix("--").replace("-", "_")
         found = [it for it in self.used if name in (it.setting.attribute, it.setting.flag[2:])]
         return found[0] if found else None
 
@@ -209,7 +210,8 @@ class Parser(argparse.ArgumentParser):
         """Return the commands that the configuration file may contain."""
         self.fill()
         names = frozenset(one.name for one in self.settings if one.variable)
-        return Commands(names, {name: it.commands() for name, it in self.below.items()})
+        tables = frozenset(one.name for one in self.settings if one.is_by_dimension)
+        return Commands(names, tables, {name: it.commands() for name, it in self.below.items()})
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:

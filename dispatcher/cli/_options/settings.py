@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from dispatcher.cli._options.declaring import LOOKS, OptionLooks
 from limiters._support.options import DeclaredOption, options_of
@@ -29,6 +29,11 @@ class Setting:
     def kind(self) -> type | None:
         """str, int, float or bool; None if only `read` can parse it."""
         return None if self.read is not None else self.declared.kind
+
+    @property
+    def is_by_dimension(self) -> bool:
+        """Whether it may have a value for each dimension: in the file, a table."""
+        return self.looks.by_dimension or self.declared.read is not None
 
     @property
     def default(self) -> Any:
@@ -58,7 +63,8 @@ class Setting:
         choices = self.looks.choices
         if choices and not self.looks.metavar:
             return f"{{{','.join(choices)}}}"
-        return self.looks.metavar or short.get(self.kind or str) or self.name.upper()
+        name = self.name.rpartition("-")[2] if self.is_by_dimension else self.name
+        return self.looks.metavar or short.get(self.kind or str) or name.upper()
 
     @property
     def called(self) -> str:
@@ -109,42 +115,9 @@ def settings_of(options: type) -> list[Setting]:
     declared = options_of(options)
     for one in fields(options):
         looks = one.metadata.get(LOOKS, OptionLooks())
-        if not one.init or (declared[one.name].kind is None and looks.read is None):
+        read = looks.read or declared[one.name].read
+        if not one.init or (declared[one.name].kind is None and read is None):
             continue
-        hint = hints[one.name]
-        read = looks.read or _reader_of(hint)
-        many = get_origin(hint) is tuple and read is None
+        many = get_origin(hints[one.name]) is tuple and read is None
         found.append(Setting(declared[one.name], looks, many, read))
     return found
-
-
-def _reader_of(hint: object) -> Callable[[str], object] | None:
-    """Return the reader of a text, if its type alone does not determine one."""
-    kinds = {get_origin(one) or one for one in get_args(hint)}
-    if {float, Mapping} <= kinds:
-        return numbers_or_texts
-    return number_or_text if {float, str} <= kinds else None
-
-
-def numbers_or_texts(text: str) -> object:
-    """Read one value, or several with names; each is a number if it looks like one.
-
-    >>> numbers_or_texts("2.5"), numbers_or_texts("requests=1,tokens=size")
-    (2.5, {'requests': 1.0, 'tokens': 'size'})
-    """
-    if "=" not in text:
-        return number_or_text(text)
-    parts = (part.partition("=") for part in text.split(","))
-    return {name.strip(): number_or_text(value.strip()) for name, _, value in parts}
-
-
-def number_or_text(text: str) -> float | str:
-    """Return a number if the text looks like one, otherwise the text.
-
-    >>> number_or_text("2.5"), number_or_text("weight")
-    (2.5, 'weight')
-    """
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+from limiters._support.durations import EXAMPLES, read_seconds
 
 TIMES = "now, +5m, -2h, 2026-05-01T08:00 (of this machine's time zone), or epoch milliseconds"
-DURATIONS = "90, 90s, 5m, 1h30m, 2d, 250ms"
 
 LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
 
 MILLENNIUM = 1000 * 365.25 * 86_400
 """Longer durations are not shown exactly."""
-
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def duration(seconds: float) -> str:
@@ -54,12 +50,9 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("1h30m"), seconds_of("0.5"), seconds_of("250ms")
     (5400.0, 0.5, 0.25)
     """
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        found = float(text)
-    elif re.fullmatch(f"({_PART.pattern})+", text):
-        found = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
-    else:
-        raise argparse.ArgumentTypeError(f"a duration is written like {DURATIONS}")
+    found = read_seconds(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"a duration is written like {EXAMPLES}")
     if found > MILLENNIUM:  # 400 digits are infinitely many seconds
         raise argparse.ArgumentTypeError("a duration is at most 1,000 years")
     return found

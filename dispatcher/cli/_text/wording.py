@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dispatcher.cli._text.moments import duration
+from limiters._costs_text import costs_text
 from limiters._plain_numbers import plain
 from limiters.leases import InstanceView, LimitView
-from limiters.leases._messages import Terms
+from limiters.leases._bounds import limits_of_terms
+from limiters.leases._messages import BoundTerms, Terms
+from limiters.leases.protocol import BoundView
+from limiters.limits import Limits
 
 LEAST_SKEW_MS = 100
 """Minimum clock skew to report: a few milliseconds are never confirmed."""
@@ -40,6 +44,17 @@ def exact(amount: float) -> str:
     return f"{amount:,}".removesuffix(".0")
 
 
+def in_words(amount: float | Limits | Mapping[str, float]) -> str:
+    """Return amounts that a user has set, by dimension as they are written.
+
+    >>> in_words(20_000.0), in_words({"tokens": 5.0})
+    ('20,000', 'tokens=5')
+    """
+    if isinstance(amount, Limits):
+        return str(amount)
+    return costs_text(amount) if isinstance(amount, Mapping) else exact(amount)
+
+
 def about(amount: float) -> str:
     """Return a measured amount.
 
@@ -49,7 +64,7 @@ def about(amount: float) -> str:
     return f"{amount:,.0f}" if abs(amount) >= 100 else f"{amount:.3g}"
 
 
-def per_period(terms: Terms) -> str:
+def per_period(terms: Terms | BoundTerms) -> str:
     """Return the period of a capacity in words.
 
     >>> [per_period(Terms.scalar(100, 1, period, 5_000)) for period in (1_000, 60_000)]
@@ -129,10 +144,33 @@ def in_charge(instances: Sequence[InstanceView]) -> list[InstanceView]:
     return [instance for instance in instances if instance.lease_ms > 0]
 
 
+def asks_for_permit(one: InstanceView) -> bool:
+    """Whether an instance asks for a permit."""
+    return any(holding.waits_for > 0 for holding in one.bounds)
+
+
+def permit_cost(view: LimitView, amounts: Sequence[float]) -> str:
+    """Return the cost of permits, given for each bound; of named dimensions by their names, without
+    their shorter windows, in which it is the same."""
+    parts = written_dimensions(view)
+    if parts is None:
+        return about(amounts[0])
+    found = {name: one for name, one in zip(reversed(parts), reversed(amounts), strict=True) if one}
+    return ", ".join(f"{name} {about(one)}" for name, one in reversed(found.items()))
+
+
+def written_dimensions(view: LimitView) -> list[str] | None:
+    """Return the dimension of each bound; None if the only one has no name."""
+    if not view.terms.layout:
+        return None
+    return [one.dimension.partition("/")[0] for one in view.bounds]
+
+
 def waiting(instances: Sequence[InstanceView]) -> list[InstanceView]:
     """Return the instances that wait for a permit, in the order in which they began to."""
     return sorted(
-        (one for one in in_charge(instances) if one.waits_for > 0), key=lambda one: -one.waits_ms
+        (one for one in in_charge(instances) if asks_for_permit(one)),
+        key=lambda one: -one.waits_ms,
     )
 
 
@@ -142,22 +180,41 @@ def waiters(view: LimitView) -> list[str]:
     if not found:
         return []
     longest = duration(found[0].waits_ms / 1000)
+    costs = [[holding.waits_for for holding in one.bounds] for one in found]
+    cost = permit_cost(view, [sum(amounts) for amounts in zip(*costs, strict=True)])
     if len(found) == 1:
-        return [f"1 waits for a permit of {about(found[0].waits_for)}, for {longest}"]
-    cost = about(sum(one.waits_for for one in found))
+        return [f"1 waits for a permit of {cost}, for {longest}"]
     return [f"{len(found):,} wait for permits of {cost} in all, the longest for {longest}"]
 
 
 def capacity(view: LimitView) -> str:
-    """Return the capacity in force, and the one it changes to."""
-    terms, period = view.terms, per_period(view.terms)
-    if not view.rising:
-        return f"{exact(terms.capacity)} {period}"
-    left = (terms.capacity - view.capacity) / view.rising
+    """Return the capacity in force, and the one it changes to. Of several bounds, how they are
+    written."""
+    if len(view.bounds) > 1:
+        return written(view)
+    (bound,) = view.bounds
+    return f"{bound.dimension} {capacity_of(bound)}" if bound.dimension else capacity_of(bound)
+
+
+def capacity_of(bound: BoundView) -> str:
+    """Return the capacity of one bound in words."""
+    terms = bound.terms
+    per = "in flight" if terms.slots else per_period(terms)
+    if not bound.rising:
+        return f"{exact(terms.capacity)} {per}"
+    left = (terms.capacity - bound.capacity) / bound.rising
     return (
-        f"{about(view.capacity)} {period}, rising by {about(view.rising)} each second to "
+        f"{about(bound.capacity)} {per}, rising by {about(bound.rising)} each second to "
         f"{exact(terms.capacity)}, in {duration(left)}"
     )
+
+
+def written(view: LimitView) -> str:
+    """Return the capacities as `limit set` takes them."""
+    try:
+        return str(limits_of_terms(view.terms))
+    except ValueError:  # what is stored was not written by this library
+        return ", ".join(f"{one.dimension} {capacity_of(one)}" for one in view.bounds)
 
 
 def grants(view: LimitView) -> str:
@@ -194,12 +251,27 @@ def skew(view: LimitView) -> list[str]:
 def terms_of(view: LimitView) -> list[tuple[str, str]]:
     """Return the terms that were set: (what it is, its value)."""
     terms, number = view.terms, view.partitions
+    lease = ("lease time", f"{plain(terms.lease / 1000)} s")
+    if terms.layout:
+        return [
+            *((one.dimension, _bound_in_words(one)) for one in view.bounds),
+            ("partitions", f"{number:,}, {'each ' * (number > 1)}{100 / number:.3g} % of all"),
+            lease,
+        ]
     return [
         ("capacity", capacity(view)),
         ("partitions", f"{number:,}, {'each ' * (number > 1)}worth {_worth(terms, number)}"),
         ("period", f"{plain(terms.period / 1000)} s"),
-        ("lease time", f"{plain(terms.lease / 1000)} s"),
+        lease,
     ]
+
+
+def _bound_in_words(bound: BoundView) -> str:
+    terms, longest = bound.terms, bound.terms.running
+    if terms.slots:
+        return f"{capacity_of(bound)}, of at most {plain(terms.period / 1000)} s"
+    end = f", from the end of calls of at most {plain(longest / 1000)} s" if longest else ""
+    return f"{capacity_of(bound)}{end}"
 
 
 def _worth(terms: Terms, number: int) -> str:

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from dispatcher._discovery import Discovery
 from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.limit_readings import read_limit
 from dispatcher.metrics._cluster.spark_totals import queries_of, read_query
 from dispatcher.metrics._collector import families
 from dispatcher.metrics._kinds.leaves import read_topic
@@ -25,7 +26,6 @@ from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.outages import Outage
 from limiters.errors import LeaseManagerError
-from limiters.leases import COUNTERS, InstanceView, LimitView
 from limiters.leases.redis import RedisLeaseManager
 
 _log = logging.getLogger("dispatcher.metrics")
@@ -47,7 +47,7 @@ class ClusterCollector(Collector):
 
     While Redis is away `dispatcher_redis_up` is 0, and the log says so once. Thread-safe.
 
-    * `members`: whether to show each instance by its host and process, beside the sums.
+    * `members`: whether to show each instance by its host and process, in addition to the sums.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ClusterCollector(Collector):
         self._outage = Outage(_log, self.where, f"what is shown of {prefix}")
         self._up: bool | None = None
         self.trouble = ""
-        """Why Redis could not be read when it was last; "" if it could."""
+        """Why the last read of Redis failed; "" if it did not."""
         self._asked = 0.0
         self._failures = 0
         self._unreadable: set[str] = set()
@@ -83,15 +83,15 @@ class ClusterCollector(Collector):
         return self._connection.where
 
     def describe(self) -> list[Metric]:
-        """Nothing: nobody reads Redis to learn names."""
+        """Return nothing: a registry would read Redis only to learn names."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """For the registry."""
+        """Read all values, for the registry that is scraped."""
         return families(self.read())
 
     def read(self, *, budget: float | None = None) -> Readings:
-        """Everything, now. `budget`: how long it may look for names, if not as long as usual."""
+        """Read everything. `budget`: the seconds for a search for names, if not the usual ones."""
         with self._lock:
             began = self._asked = time.monotonic()
             readings = Readings()
@@ -110,12 +110,12 @@ class ClusterCollector(Collector):
             return readings
 
     def close(self) -> None:
-        """Lets go of its connections."""
+        """Close the connections to Redis."""
         self._connection.close()
 
     @property
     def up(self) -> bool:
-        """Whether Redis answered when it was read last."""
+        """Whether Redis answered the last read."""
         return bool(self._up)
 
     # Redis.
@@ -146,7 +146,7 @@ class ClusterCollector(Collector):
                 yield from self._read_one(client, f"query {query}", self._read_query, query)
 
     def _let_go_of_others(self, limits: Sequence[str], topics: Sequence[str]) -> None:
-        """What is no more: where names come and go, nothing is to be kept of each."""
+        """Forget names that no longer exist: where they come and go, nothing may stay of each."""
         for name in self._managers.keys() - set(limits):
             self._managers.pop(name).close()
             self._unreadable.discard(f"limit {name}")
@@ -181,7 +181,9 @@ class ClusterCollector(Collector):
             return ()
         try:
             return list(read_topic(self._timeline(client, topic)))
-        except BucketCountError:  # it was made anew: the next scrape reads it as it is now
+        except (
+            BucketCountError
+        ):  # it was deleted and created again: the next scrape reads it as it is now
             self._timelines.pop(topic).close()
             raise
 
@@ -217,67 +219,3 @@ class ClusterCollector(Collector):
         if self._up is False:
             self._outage.ended(self._asked, "Redis at %s answers again", self.where)
         self._up = True
-
-
-def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading]:
-    """What Redis knows of a limit. Pure."""
-    alive = [one for one in view.instances if one.lease_ms > 0]
-    overdue = [one for one in view.instances if one.lease_ms <= 0 and one.held]
-    yield Reading(names.CLUSTER_CAPACITY, (name, "shared"), view.capacity)
-    yield Reading(names.CLUSTER_CAPACITY, (name, "max"), view.terms.capacity)
-    reserved = sum(one.reserved for one in alive)
-    yield Reading(names.CLUSTER_CAPACITY, (name, "reserved"), reserved)
-    yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period / 1000)
-    yield Reading(names.CLUSTER_LEASE, (name,), view.terms.lease / 1000)
-    yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
-    for state, share in (
-        ("held", sum(one.held for one in alive)),
-        ("overdue", sum(one.held for one in overdue)),
-        ("free", view.free),
-    ):
-        yield Reading(names.CLUSTER_PARTITIONS, (name, state), share * view.partitions)
-    yield Reading(names.CLUSTER_DEMAND, (name,), sum(one.need for one in alive))
-    yield Reading(names.CLUSTER_SPENT_NOW, (name,), sum(one.spent for one in alive))
-    yield Reading(names.CLUSTER_MEMBERS, (name, "active"), len(alive))
-    yield Reading(names.CLUSTER_MEMBERS, (name, "overdue"), len(overdue))
-    evicted = sum(one.evicted for one in view.instances)
-    yield Reading(names.CLUSTER_MEMBERS, (name, "evicted"), evicted)
-    yield Reading(names.CLUSTER_UNCERTAIN, (name, view.cause), view.uncertain_ms / 1000)
-    yield Reading(names.CLUSTER_SKEW, (name,), view.skew_ms / 1000)
-    yield from _read_waiting(name, [one for one in alive if one.waits_for > 0])
-    yield from read_totals(name, view)
-    if members:
-        for one in alive:
-            labels = (name, one.label or one.instance)
-            yield Reading(names.MEMBER_PARTITIONS, labels, one.held * view.partitions)
-            yield Reading(names.MEMBER_DEMAND, labels, one.need)
-            yield Reading(names.MEMBER_SPENT, labels, one.spent)
-            yield Reading(names.MEMBER_SHARE, labels, one.share * view.partitions)
-            yield Reading(names.MEMBER_WAIT, labels, one.waits_ms / 1000 if one.waits_for else 0)
-            yield Reading(names.MEMBER_SILENT, labels, one.seen_ms / 1000)
-
-
-def _read_waiting(name: str, waiting: Sequence[InstanceView]) -> Iterator[Reading]:
-    yield Reading(names.CLUSTER_WAITING, (name,), len(waiting))
-    yield Reading(names.CLUSTER_WAITING_COST, (name,), sum(one.waits_for for one in waiting))
-    longest = max((one.waits_ms for one in waiting), default=0)
-    yield Reading(names.CLUSTER_WAITING_LONGEST, (name,), longest / 1000)
-
-
-def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
-    """What all instances of a limit have done, as far as they have told. Pure."""
-    told = dict.fromkeys(COUNTERS, 0.0) | dict(zip(COUNTERS, view.totals, strict=False))
-    for outcome in ("done", "failed", "abandoned", "returned"):
-        labels = (name, outcome)
-        yield Reading(names.CLUSTER_OPERATIONS, labels, told[f"operations_{outcome}"])
-    for outcome in ("done", "failed", "abandoned"):
-        yield Reading(names.CLUSTER_BATCHES, (name, outcome), told[f"batches_{outcome}"])
-    for kind in ("shared", "reserved"):
-        yield Reading(names.CLUSTER_SPENT, (name, kind), told[f"spent_{kind}"])
-    for metric, counter in (
-        (names.CLUSTER_THROTTLED, "throttled"),
-        (names.CLUSTER_RETRIES, "retries"),
-        (names.CLUSTER_PAUSES, "pauses"),
-        (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
-    ):
-        yield Reading(metric, (name,), told[counter])

@@ -1,4 +1,4 @@
-"""What the sinks of Spark have done, as their drivers write it down with each micro-batch.
+"""Totals of the sinks of Spark, which their drivers store with each micro-batch.
 
 Read from Redis alone and without pyspark; dispatcher.spark, which writes it, need not be there.
 """
@@ -15,11 +15,14 @@ from limiters._stats.histogram import Histogram
 
 FORMAT = "v1"
 
+COST_OF = "cost:"
+"""With which the costs begin of a limit that has several dimensions; their names follow."""
+
 OUTCOMES = ("sent", "replayed", "rejected", "held", "late")
 
 
 def queries_key(prefix: str) -> str:
-    """The key of the sorted set of all queries: when each was heard of."""
+    """The key of the sorted set of all queries, by the time of their last micro-batch."""
     return f"{prefix}:spark:{FORMAT}:known"
 
 
@@ -38,13 +41,14 @@ def queries_of(client: Any, prefix: str) -> list[str]:
 
 
 def read_query(client: Any, prefix: str, query: str) -> list[Reading]:
-    """What one has done: zeros if no micro-batch of it has ended yet. Errors are redis-py's."""
+    """Read the totals of a query: zeros if none of its micro-batches has ended yet. Errors are
+    those of redis-py."""
     stored = client.hgetall(totals_key(prefix, query))
     return list(readings(query, {_text(name): float(value) for name, value in stored.items()}))
 
 
 def readings(query: str, told: Mapping[str, float]) -> Iterator[Reading]:
-    """The same. Pure."""
+    """Convert totals, by name, to values of metrics. Pure."""
 
     def said(name: str) -> float:
         return told.get(name, 0.0)
@@ -59,12 +63,16 @@ def readings(query: str, told: Mapping[str, float]) -> Iterator[Reading]:
         (names.SPARK_BATCHES, "batches"),
         (names.SPARK_CALLS, "calls"),
         (names.SPARK_HANDLING, "handling"),
-        (names.SPARK_COST, "cost"),
         (names.SPARK_WAITED, "waited"),
         (names.SPARK_RETRIES, "retries"),
         (names.SPARK_THROTTLED, "throttled"),
     ):
         yield Reading(metric, (query,), said(name))
+    by_dimension = {name: it for name, it in told.items() if name.startswith(COST_OF)}
+    if "cost" in told or not by_dimension:
+        yield Reading(names.SPARK_COST, (query,), said("cost"))
+    for name, cost in by_dimension.items():
+        yield Reading(names.SPARK_COST, (query, name.removeprefix(COST_OF)), cost)
 
 
 def _text(told: bytes | str) -> str:

@@ -1,1 +1,1 @@
-"""What each kind of thing shows."""
+"""The parts that read each kind of thing."""

@@ -1,4 +1,4 @@
-"""What a Batcher shows: its totals and its state as they are, and four distributions."""
+"""Metrics of a Batcher: its totals, its state, and the distributions of its batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from limiters.shared import SharedResource
 
 
 class BatcherPart:
-    """Reads one Batcher."""
+    """Reads one Batcher; of one that is gone, what it had counted."""
 
     def __init__(self, batcher: Batcher, options: Options) -> None:
         self._batcher = weakref.ref(batcher)
@@ -28,18 +28,15 @@ class BatcherPart:
         self._watch = Watch(options, self._dimensions if len(self._dimensions) > 1 else ())
 
     def begin(self) -> None:
-        """See Beginning."""
         batcher = self._batcher()
         if batcher is not None:
             batcher.observe(self._watch)
 
     @property
     def subject(self) -> Batcher | None:
-        """See Part."""
         return self._batcher()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         totals, watch, labels = self._totals, self._watch, self._labels
         for outcome in ("done", "failed", "abandoned", "returned"):
             yield Reading(names.OPERATIONS, (*labels, outcome), getattr(totals, outcome))
@@ -66,7 +63,7 @@ class BatcherPart:
 
 @instrumentable(Batcher)
 def parts_of_batcher(batcher: Batcher, options: Options) -> Iterable[Part]:
-    """A Batcher's own, and those of its limiter."""
+    """Return the part of a Batcher, and those of its limiter."""
     yield BatcherPart(batcher, options)
     limiter = batcher.rate_limiter
     if isinstance(limiter, (ProvisionedResource, SharedResource)):

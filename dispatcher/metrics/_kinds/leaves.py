@@ -1,4 +1,4 @@
-"""What gates, builders and topics show."""
+"""Metrics of gates, builders and topics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dispatcher.timeline import Timeline
 from limiters._stats.histogram import Histogram
 
 LATE = (1, 10, 60, 300)
-"""Seconds: how late what is late is."""
+"""Seconds by which messages may be late: those of the label `longer_than`."""
 
 
 class GatePart:
-    """Reads one gate; one that is nobody's any more, as it was when it was read last."""
+    """Reads one gate; of one that is gone, what it had counted when it was read last."""
 
     def __init__(self, gate: RegistrationGate, options: Options) -> None:
         self._gate = weakref.ref(gate)
@@ -28,11 +28,9 @@ class GatePart:
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._gate()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         gate = self._gate()
         if gate is not None:
             self._counts = gate.counts
@@ -55,11 +53,9 @@ class BuilderPart:
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._builder()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         builder = self._builder()
         if isinstance(builder, SubjectBuilder):
             yield Reading(names.BUILDER_MESSAGES, (self._name,), len(builder))
@@ -73,7 +69,7 @@ class BuilderPart:
 
 
 class TimelinePart:
-    """Reads one topic, from Redis, and what its consumers in this process have seen."""
+    """Reads one topic from Redis, and the lateness that its consumers in this process measured."""
 
     def __init__(self, timeline: Timeline, options: Options) -> None:
         self._timeline = weakref.ref(timeline)
@@ -81,7 +77,6 @@ class TimelinePart:
         self._lateness = Histogram(names.LATENESS.bounds)
 
     def begin(self) -> None:
-        """See Beginning."""
         lateness, timeline = self._lateness, self._timeline()
 
         def note(late: list[float]) -> None:
@@ -93,11 +88,9 @@ class TimelinePart:
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._timeline()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         yield Reading(names.LATENESS, (self._topic,), self._lateness.copy())
         timeline = self._timeline()
         if timeline is not None:
@@ -107,7 +100,7 @@ class TimelinePart:
 
 
 def read_topic(timeline: Timeline) -> Iterator[Reading]:
-    """What Redis knows of a topic. TimelineError if it does not answer."""
+    """Read a topic from Redis. TimelineError if Redis does not answer."""
     topic = timeline.topic
     stats, late = timeline.stats(), timeline.late(LATE)
     for state in ("new", "lost", "waiting", "processing", "dead"):
@@ -123,7 +116,7 @@ def read_topic(timeline: Timeline) -> Iterator[Reading]:
 
 @instrumentable(RegistrationGate)
 def parts_of_gate(gate: RegistrationGate, options: Options) -> Iterable[Part]:
-    """A gate's own."""
+    """Return the part of a gate."""
     return [GatePart(gate, options)]
 
 
@@ -132,11 +125,11 @@ def parts_of_gate(gate: RegistrationGate, options: Options) -> Iterable[Part]:
 def parts_of_builder(
     builder: EventTimeBuilder[Any] | SubjectBuilder[Any], options: Options
 ) -> Iterable[Part]:
-    """A builder's own."""
+    """Return the part of a builder."""
     return [BuilderPart(builder, options)]
 
 
 @instrumentable(Timeline)
 def parts_of_timeline(timeline: Timeline, options: Options) -> Iterable[Part]:
-    """A topic's."""
+    """Return the part of a topic."""
     return [TimelinePart(timeline, options)]

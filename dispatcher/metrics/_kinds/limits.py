@@ -1,4 +1,4 @@
-"""What a limiter shows."""
+"""Metrics of a limiter."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import weakref
 from collections.abc import Iterable, Iterator
 
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._names import Metric
 from dispatcher.metrics.parts import Options, Part, instrumentable
 from dispatcher.metrics.readings import Reading, by_dimension
-from limiters._costs import AnyCost
+from limiters._stats.standing import BoundStanding
 from limiters.limiter import RateLimiter
 from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
 
 
 def label_of(limiter: RateLimiter | None, options: Options) -> str:
-    """The label `limit` of a limiter and of the Batcher that goes by it; empty without one."""
+    """Return the label `limit` of a limiter and of the Batcher that uses it; empty without one."""
     if limiter is None:
         return ""
     own = limiter.standing().name if isinstance(limiter, SharedResource) else ""
@@ -24,43 +23,36 @@ def label_of(limiter: RateLimiter | None, options: Options) -> str:
 
 
 class LimiterPart:
-    """Reads one limiter; one that is nobody's any more, as it was when it was read last."""
+    """Reads one limiter; after it is gone, what it had counted when it was read last."""
 
     def __init__(self, limiter: ProvisionedResource | SharedResource, options: Options) -> None:
         self._limiter = weakref.ref(limiter)
         self._shares = isinstance(limiter, SharedResource)
         self._standing = limiter.standing()
         self.limit = label_of(limiter, options)
-        self._dimensions = limiter.limits.dimensions
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._limiter()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         limiter, limit = self._limiter(), self.limit
         if limiter is not None:
             self._standing = limiter.standing()
         now = self._standing
-        yield from self._cost(names.SPENT, (limit, "reserved"), now.spent_reserved)
+        for bound in now.bounds:
+            label = (bound.dimension,) if len(now.bounds) > 1 else ()
+            yield from self._counted(bound, label)
+            if limiter is not None:
+                yield from self._there(bound, label)
         if self._shares:
-            yield from self._cost(names.SPENT, (limit, "shared"), now.spent_shared)
             yield Reading(names.SYNC, (limit,), now.sync_seconds)
             yield Reading(names.SYNC_FAILURES, (limit,), now.sync_failures)
             yield Reading(names.PERMITS, (limit,), now.permits)
         if limiter is None:
             return
-        yield from self._cost(names.CAPACITY, (limit, "shared"), now.shared)
-        yield from self._cost(names.CAPACITY, (limit, "reserved"), now.reserved)
-        yield from self._cost(names.CAPACITY, (limit, "max"), now.max)
-        yield from self._cost(names.DEMAND, (limit,), now.demand)
         if self._shares:
             yield Reading(names.LIMITER_INFO, (limit, now.member), 1)
-            yield Reading(names.PARTITIONS, (limit, "held"), now.partitions_held)
-            yield Reading(names.PARTITIONS, (limit, "wanted"), now.partitions_wanted)
-            yield Reading(names.FAIR_SHARE, (limit,), now.fair_share)
             yield Reading(names.PERMIT_WAIT, (limit,), now.permit_wait)
             yield Reading(names.PERMIT_TURN, (limit,), now.turn)
             yield Reading(names.UNCERTAIN, (limit, now.uncertain_cause), now.uncertain)
@@ -69,12 +61,27 @@ class LimiterPart:
         if now.connected is not None:
             yield Reading(names.LIMIT_REDIS_UP, (limit,), now.connected)
 
-    def _cost(self, metric: Metric, labels: tuple[str, ...], cost: AnyCost) -> Iterator[Reading]:
-        return by_dimension(metric, labels, cost, self._dimensions)
+    def _counted(self, bound: BoundStanding, label: tuple[str, ...]) -> Iterator[Reading]:
+        yield Reading(names.SPENT, (self.limit, "reserved", *label), bound.spent_reserved)
+        if self._shares:
+            yield Reading(names.SPENT, (self.limit, "shared", *label), bound.spent_shared)
+
+    def _there(self, bound: BoundStanding, label: tuple[str, ...]) -> Iterator[Reading]:
+        limit = self.limit
+        for kind in ("shared", "reserved", "max"):
+            yield Reading(names.CAPACITY, (limit, kind, *label), getattr(bound, kind))
+        yield Reading(names.DEMAND, (limit, *label), bound.demand)
+        if bound.slots_busy is not None and bound.slots_idle is not None:
+            yield Reading(names.SLOTS, (limit, "busy", *label), bound.slots_busy)
+            yield Reading(names.SLOTS, (limit, "idle", *label), bound.slots_idle)
+        if self._shares:
+            yield Reading(names.PARTITIONS, (limit, "held", *label), bound.partitions_held)
+            yield Reading(names.PARTITIONS, (limit, "wanted", *label), bound.partitions_wanted)
+            yield Reading(names.FAIR_SHARE, (limit, *label), bound.fair_share)
 
 
 class ForeignLimiterPart:
-    """Reads a limiter of the user's own, which keeps to the protocol and tells nothing more."""
+    """Reads a limiter of a class of the user's own: its capacity, which the protocol has."""
 
     def __init__(self, limiter: RateLimiter, options: Options) -> None:
         self._limiter = weakref.ref(limiter)
@@ -82,11 +89,9 @@ class ForeignLimiterPart:
 
     @property
     def subject(self) -> object:
-        """See Part."""
         return self._limiter()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         limiter = self._limiter()
         if limiter is not None:
             for kind, cost in (("shared", limiter.capacity), ("max", limiter.max_capacity)):
@@ -99,5 +104,5 @@ class ForeignLimiterPart:
 def parts_of_limiter(
     limiter: ProvisionedResource | SharedResource, options: Options
 ) -> Iterable[Part]:
-    """A limiter's own."""
+    """Return the part of a limiter."""
     return [LimiterPart(limiter, options)]

@@ -1,8 +1,8 @@
-"""Watch: what a Batcher does not know afterwards, written down as it happens, sorted later.
+"""Watch: notes of what a Batcher does not keep, made as it happens and sorted later.
 
-On the engine's thread a batch costs two short notes. They are sorted into distributions by
-whoever scrapes, or by the engine itself when there are many: many at once take a fraction of
-what they would take one by one, between other work.
+On the engine's thread a batch costs two short notes. They are sorted into distributions at a
+scrape, or by the engine itself when there are many: sorting many together takes a fraction of
+the time that it would take one by one, between other work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from limiters._stats.histogram import Histogram
 _log = logging.getLogger("dispatcher.metrics")
 
 MOST_NOTES = 64
-"""When there are more, the engine sorts them itself: some fifty microseconds."""
+"""The engine sorts notes itself when there are more: that takes some fifty microseconds."""
 
 LONGEST_EXEMPLAR = 128
 """Characters of names and values together, as OpenMetrics has it."""
@@ -35,18 +35,18 @@ LONGEST_EXEMPLAR = 128
 
 @dataclass
 class BatchesSeen:
-    """What was seen of the batches of one Batcher."""
+    """Distributions of the batches of one Batcher."""
 
     size: Histogram
     costs: dict[tuple[str, ...], Histogram]
-    """By dimension; () for that of a limit in numbers."""
+    """Costs by dimension; () is the key where costs are numbers."""
     wait: Histogram
     callback: Histogram
     exemplars: dict[int, Exemplar] = field(default_factory=dict)
     """Of `callback`, by bucket."""
 
     def copy(self) -> BatchesSeen:
-        """The same, as of now."""
+        """Return a copy that no further batch changes."""
         return BatchesSeen(
             self.size.copy(),
             {dimension: costs.copy() for dimension, costs in self.costs.items()},
@@ -57,7 +57,7 @@ class BatchesSeen:
 
 
 class Watch:
-    """The Observer. Told on the engine's thread; read by any."""
+    """The Observer of a Batcher. Its methods are called on the engine's thread, `read` on any."""
 
     def __init__(self, options: Options, dimensions: Sequence[str] = ()) -> None:
         """`dimensions`: of the limit, if it has several."""
@@ -79,7 +79,6 @@ class Watch:
         self._sorting = threading.Lock()
 
     def came_in(self, newest: int, waited: bool, now: float) -> None:
-        """See dispatcher._core.observers.Observer; and so for the others."""
         if newest > self._newest:
             since = self._looked if waited and self._newest >= 0 else now
             self._newest = newest
@@ -95,7 +94,7 @@ class Watch:
         self._ended.append(seconds)
         if self._exemplar is not None and batch.operations:
             self._note_exemplar(self._exemplar, batch.operations, seconds)
-        # Whoever scrapes may be at it: then there is less to do for us, or nothing.
+        # A scrape may be sorting them now: then little or nothing is left to do.
         if len(self._notes) > MOST_NOTES and self._sorting.acquire(blocking=False):
             try:
                 self._sort()
@@ -103,14 +102,14 @@ class Watch:
                 self._sorting.release()
 
     def read(self) -> BatchesSeen:
-        """What was seen until now. From any thread."""
+        """Sort all notes, and return the distributions. Thread-safe."""
         with self._sorting:
             self._sort()
             return self._seen.copy()
 
     def _sort(self) -> None:
         notes, ended, seen = self._notes, self._ended, self._seen
-        # Their lengths are taken first: more may come meanwhile.
+        # Lengths are taken first: notes may be added meanwhile.
         sizes: Counter[float] = Counter()
         costs: Counter[AnyCost] = Counter()
         at, spread = self._arrivals.at, seen.wait.note_spread
@@ -136,7 +135,7 @@ class Watch:
             labels = {str(name): str(value) for name, value in exemplar(operations).items()}
         except Exception:
             facts = {"happening": "exemplar-raised"}
-            _log.exception("exemplar raised, and is called no more: %r", exemplar, extra=facts)
+            _log.exception("exemplar raised, and is not called again: %r", exemplar, extra=facts)
             self._exemplar = None
             return
         if sum(map(len, (*labels, *labels.values()))) <= LONGEST_EXEMPLAR:
@@ -146,7 +145,7 @@ class Watch:
 
 
 def _in(dimension: tuple[str, ...], costs: Mapping[AnyCost, int]) -> Mapping[float, int]:
-    """How often each amount of `dimension` is in `costs`."""
+    """Return how often each amount of `dimension` is in `costs`."""
     if not dimension:
         return costs
     found: Counter[float] = Counter()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 
 from dispatcher.report._charts.svg import WIDTH, Frame, amount, colour, short, steps
 from dispatcher.report.run import Run
@@ -30,14 +28,13 @@ def use(
     limits = [capacity for _, capacity in run.limits]
     top = 1.12 * max(_fullest(one) for one in (run, *among))
     frame = Frame((start, start + step * columns), (0.0, top), height=height, width=width)
-    before = "second" if run.period == 1 else "period"
-    frame.title(titled(run, name, f"cost in the {before} before", width))
+    frame.title(titled(run, name, run.quantity, width))
     frame.rule(0, "0")
     frame.rule(limits[0] / 2, amount(limits[0] / 2))
     xs = [frame.x(start), *(frame.x(at) for at in ends)]
     below = [0.0] * columns
     for number, instance in enumerate(run.instances):
-        column = windows(run, instance, ends)
+        column = run.columns(instance, ends)
         above = [one + more for one, more in zip(below, column, strict=True)]
         low, high = [frame.y(one) for one in below], [frame.y(one) for one in above]
         frame.parts.append(steps(xs, low, high, colour(number)))
@@ -66,16 +63,6 @@ def titled(run: Run, name: str | None, what: str, width: float) -> str:
 def _fullest(run: Run) -> float:
     """Return the most that was spent in a period, or the limit if that is more."""
     return max(capacity for _, capacity in run.limits) * max(1.0, run.verdict.worst)
-
-
-def windows(run: Run, name: str, ends: list[float]) -> list[float]:
-    """Return what `name` spent in the windows that end at `ends`."""
-    own = sorted((one.at, one.cost) for one in run.entries if one.instance == name)
-    times = [at for at, _ in own]
-    sums = [0.0, *accumulate(cost for _, cost in own)]
-    return [
-        sums[bisect_right(times, at)] - sums[bisect_right(times, at - run.period)] for at in ends
-    ]
 
 
 def _limit(frame: Frame, run: Run, start: float, end: float) -> None:

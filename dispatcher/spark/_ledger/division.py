@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dispatcher.spark._most_cost import UNBOUNDED, MostCost
 from dispatcher.spark.errors import ChangedSinkError
 
-PACKING_VERSION = 1
-"""Of the rules in packs.py and packing.py. Others make other packs of the same rows."""
+PACKING_VERSIONS = {"1": True, "2": False}
+"""Of the rules in packs.py and packing.py, and whether costs are numbers there: by version 2 they
+have dimensions. Other rules make other packs of the same rows."""
 PLAIN = ""
 """A batch holds rows of one subject: then none of this matters, and nothing of it is stored. So it
 was in versions that could not pack."""
@@ -22,27 +24,24 @@ was in versions that could not pack."""
 class Division:
     """What decides which subjects share a batch.
 
-    >>> Division(4, 500, 20_000.0).written()
+    >>> Division(4, 500, MostCost.of(20_000)).written()
     '1 4 500 20000.0'
+    >>> Division(4, 500, MostCost.of({"requests": 10, "tokens": 90_000})).written()
+    '2 4 500 requests=10.0,tokens=90000.0'
     """
 
     parts: int
     """In how many tasks the rows are sent."""
     most_rows: int
     """In a batch."""
-    most_cost: float | None
-    """Of a batch. None: a batch may cost anything."""
-
-    @classmethod
-    def within(cls, parts: int, most_rows: int, *costs: float | None) -> Division:
-        """One whose batches cost no more than any of `costs` that is not None."""
-        bounds = (cost for cost in costs if cost is not None)
-        return cls(parts, most_rows, min(bounds, default=None))
+    most_cost: MostCost = UNBOUNDED
+    """Of the rows of a batch, what a batch costs by itself left out."""
 
     def written(self) -> str:
         """It, as it is stored."""
-        cost = "-" if self.most_cost is None else repr(float(self.most_cost))
-        return f"{PACKING_VERSION} {self.parts} {self.most_rows} {cost}"
+        numbers = self.most_cost.are_numbers
+        (version,) = (one for one, of_numbers in PACKING_VERSIONS.items() if of_numbers is numbers)
+        return f"{version} {self.parts} {self.most_rows} {self.most_cost.written()}"
 
     @classmethod
     def read(cls, written: str) -> Division | None:
@@ -51,14 +50,14 @@ class Division:
         if written == PLAIN:
             return None
         version, *facts = written.split(" ")
-        if version != str(PACKING_VERSION):
+        if version not in PACKING_VERSIONS:
             raise ChangedSinkError(
                 f"this micro-batch was begun by a version that packs by rules {version}, and this "
-                f"one knows rules {PACKING_VERSION}: let that version finish it, or give the sink "
-                "pack=False, which sends the rest of it by subjects"
+                f"one knows rules {' and '.join(PACKING_VERSIONS)}: let that version finish it, or "
+                "give the sink pack=False, which sends the rest of it by subjects"
             )
         parts, rows, cost = facts
-        division = cls(int(parts), int(rows), None if cost == "-" else float(cost))
+        division = cls(int(parts), int(rows), MostCost.read(cost))
         if division.written() != written or division.parts < 1 or division.most_rows < 1:
             raise ValueError(f"{written[:100]!r} is not as it was written")
         return division

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.builders import SubjectBuilder
 from dispatcher.spark._ledger.entry import LedgerEntry, Time
 from dispatcher.spark._ledger.proof import Proof
+from dispatcher.spark._most_cost import UNBOUNDED, MostCost
 from dispatcher.spark._rows.formats import Format, Rows
 from dispatcher.spark._rows.groups import RowGroup, Source
+from dispatcher.spark._rows.next_fit import next_fit
+from dispatcher.spark._rows.row_costs import RowCosts
+from limiters._costs import AnyCost
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,14 +26,23 @@ if TYPE_CHECKING:
 NO_SUBJECT = "it has no subject"
 NO_TIME = "it has no time"
 LATE = "it is late: what came after it was sent already"
-TOO_EXPENSIVE = (
-    "it costs {cost:,g}, and a batch may cost {most:,g}: max_batch_cost, or what the limit can "
-    "grant in one period"
-)
 
 
-Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
-"""What any row of a group costs, or each of them."""
+def too_expensive(cost: float, most: float, dimension: str) -> str:
+    """Why a row is refused that costs more than all rows of a batch may.
+
+    >>> print(too_expensive(9_000.0, 5_000.0, "tokens").partition(":")[0])
+    it costs 9,000 of tokens, and the rows of a batch may cost 5,000 of tokens
+    """
+    of = f" of {dimension}" if dimension else ""
+    return (
+        f"it costs {cost:,g}{of}, and the rows of a batch may cost {most:,g}{of}: max_batch_cost, "
+        "or what the limit can grant at once, less batch_cost"
+    )
+
+
+Costs = Callable[[RowGroup, Rows], RowCosts]
+"""What the rows of a group cost."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +57,7 @@ class Unit:
     size: int
     first: Time | None
     last: Time | None
-    cost: float
+    cost: AnyCost
     late: bool
     refused: str
     """Why it is not sent, if it is not."""
@@ -85,7 +98,7 @@ class Cut:
     """
 
     most_rows: int
-    most_cost: float | None = None
+    most_cost: MostCost = UNBOUNDED
     together_within: float = 0
     same_subject: bool = True
     in_order: bool = True
@@ -228,7 +241,7 @@ class _Piece:
     places: Sequence[int]
     first: Time | None = None
     last: Time | None = None
-    cost: float = 0.0
+    cost: AnyCost = 0.0
     late: bool = False
     refused: str = ""
     is_rest: bool = False
@@ -242,7 +255,7 @@ class _Pieces:
         group: RowGroup,
         cut: Cut,
         before: Time | None,
-        costs: float | np.ndarray[Any, Any],
+        costs: RowCosts,
     ) -> None:
         self._group = group
         self._cut = cut
@@ -321,7 +334,7 @@ class _Pieces:
             return
         if cut.same_subject and len(places) <= cut.most_rows:
             whole = self._piece(places)
-            if cut.most_cost is None or whole.cost <= cut.most_cost:
+            if cut.most_cost.beyond(whole.cost) is None:
                 yield whole
                 return
         if not cut.in_order:
@@ -329,34 +342,25 @@ class _Pieces:
                 yield self._batch(batch)
             return
         begin = 0
-        for index, cost in self._beyond_a_batch(places):
+        for index, dimension, cost in self._costs.beyond(places, cut.most_cost):
             yield from self._parts(places[begin:index])
-            reason = TOO_EXPENSIVE.format(cost=cost, most=cut.most_cost)
+            reason = too_expensive(cost, cut.most_cost.amount(dimension), dimension)
             yield _Piece([places[index]], refused=reason)
             begin = index + 1
         if begin > 0:
             yield from self._parts(places[begin:])
             return
-        for batch in self._built(places):
+        built = self._built if cut.most_cost.are_numbers else self._built_in_turn
+        for batch in built(places):
             yield self._batch(batch)
 
     def _batch(self, places: Sequence[int]) -> _Piece:
         """A piece that was found to cost no more than a batch may. Added in another order its costs
         may be a little more: a limit of just that much would refuse it in each replay."""
-        piece, most = self._piece(places), self._cut.most_cost
-        if most is not None and len(places) > 1:
-            piece.cost = min(piece.cost, most)
+        piece = self._piece(places)
+        if len(places) > 1:
+            piece.cost = self._cut.most_cost.bounded(piece.cost)
         return piece
-
-    def _beyond_a_batch(self, places: Sequence[int]) -> list[tuple[int, float]]:
-        """Which of `places` have a row that costs more than a batch may, and what it costs."""
-        most, costs = self._cut.most_cost, self._costs
-        if most is None:
-            return []
-        if isinstance(costs, float):
-            return [(index, costs) for index in range(len(places))] if costs > most else []
-        each = self._at(costs, places).tolist()
-        return [(index, cost) for index, cost in enumerate(each) if cost > most]
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None
@@ -367,9 +371,7 @@ class _Pieces:
             first, last = chosen.min().item(), chosen.max().item()
         if self._ends is not None:
             last = self._at(self._ends, places).max().item()
-        if isinstance(self._costs, float):
-            return _Piece(places, first, last, self._costs * len(places))
-        return _Piece(places, first, last, float(self._at(self._costs, places).sum()))
+        return _Piece(places, first, last, self._costs.of(places))
 
     @staticmethod
     def _at(values: np.ndarray[Any, Any], places: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -378,41 +380,67 @@ class _Pieces:
         return values[places]
 
     def _as_they_come(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
-        cut, begin, cost = self._cut, 0, 0.0
-        for index, place in enumerate(places):
-            price = self._costs if isinstance(self._costs, float) else float(self._costs[place])
-            full = index - begin == cut.most_rows
-            if cut.most_cost is not None and cost + price > cut.most_cost:
-                full = index > begin
-            if full:
-                yield places[begin:index]
-                begin, cost = index, 0.0
-            cost += price
-        yield places[begin:]
+        begin, reach = 0, self._costs.reach(places, self._cut.most_cost)
+        while begin < len(places):
+            end = max(begin + 1, min(begin + self._cut.most_rows, reach(begin)))
+            yield places[begin:end]
+            begin = end
 
     def _built(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
         cut, group = self._cut, self._group
         assert self._times is not None
         prices: Callable[[int], float] | None = None
-        if cut.most_cost is not None:
-            costs = self._costs
-            each = [costs] * group.size if isinstance(costs, float) else costs.tolist()
-            prices = each.__getitem__
+        most_cost: float | None = None
+        if cut.most_cost.amounts:
+            prices = self._costs.column("", range(group.size)).__getitem__
+            most_cost = cut.most_cost.amount("")
         builder = SubjectBuilder[int](
             cut.most_rows,
             subject=(lambda place: None) if cut.same_subject else group.subjects.__getitem__,
             event_time=self._times.tolist().__getitem__,
             together_within=cut.together_within,
             cost=prices,
-            max_batch_cost=cut.most_cost,
+            max_batch_cost=most_cost,
         )
         builder.extend(places)
         for batch in builder.build():
-            together = batch.measurements
-            if cut.same_subject and isinstance(places, range):  # only the time decides
-                yield range(together[0], together[-1] + 1)
-            else:
+            yield self._in_a_row(batch.measurements)
+
+    def _built_in_turn(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
+        most, rows = self._cut.most_cost, range(self._group.size)
+        columns = [self._costs.column(name, rows) for name, _ in most.amounts]
+        sizes = list(zip([1] * len(rows), *columns, strict=True))
+        groups = (
+            one for together in self._timestamps(places) for one in self._by_subject(together)
+        )
+        for batch in next_fit(groups, sizes.__getitem__, (self._cut.most_rows, *most.sizes)):
+            yield self._in_a_row(batch)
+
+    def _timestamps(self, places: Sequence[int]) -> Iterator[list[int]]:
+        """Those whose times count as the same, oldest first."""
+        assert self._times is not None
+        times = self._times.tolist()
+        together: list[int] = []
+        for place in sorted(places, key=times.__getitem__):
+            if together and times[place] > times[together[0]] + self._cut.together_within:
                 yield together
+                together = []
+            together.append(place)
+        yield together
+
+    def _by_subject(self, places: list[int]) -> list[list[int]]:
+        if self._cut.same_subject:
+            return [places]
+        found: dict[Any, list[int]] = {}
+        for place in places:
+            found.setdefault(self._group.subjects[place], []).append(place)
+        return list(found.values())
+
+    def _in_a_row(self, batch: list[int]) -> Sequence[int]:
+        """`batch`, as a range where nothing but the time decides."""
+        if self._cut.same_subject and batch[-1] - batch[0] == len(batch) - 1:
+            return range(batch[0], batch[-1] + 1)
+        return batch
 
 
 def _joined(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.spark._rows.expressions import Expression
 from dispatcher.spark._rows.formats import Format, why_unreadable
 from dispatcher.spark._rows.python_values import values_of
 
@@ -25,7 +26,8 @@ class Columns:
     """Of a row that stands for a span of time."""
     subject: str | None = None
     """Of a lane's rows."""
-    cost: str | None = None
+    costs: Mapping[str, Expression] = field(default_factory=dict)
+    """What a row costs, by dimension, where columns say it."""
     hash: str | None = None
     """A hash of all that makes a row this one."""
     messages: str | None = None
@@ -44,7 +46,8 @@ class RowGroup:
     """The same rows, as Spark gave them."""
     times: list[np.ndarray[Any, Any]] = field(default_factory=list)
     ends: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    costs: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    costs: dict[str, list[np.ndarray[Any, Any]]] = field(default_factory=dict)
+    """By dimension."""
     hashes: list[np.ndarray[Any, Any]] = field(default_factory=list)
     subjects: list[Any] = field(default_factory=list)
     size: int = 0
@@ -115,15 +118,13 @@ class _Read:
     times: np.ndarray[Any, Any] | None
     ends: np.ndarray[Any, Any] | None
     timeless: np.ndarray[Any, Any] | None
-    costs: np.ndarray[Any, Any] | None
+    costs: dict[str, np.ndarray[Any, Any]]
     hashes: np.ndarray[Any, Any] | None
     subjects: list[Any] | None
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, columns: Columns, rows: Format) -> _Read:
-        import pyarrow as pa
-
-        times = ends = timeless = costs = hashes = subjects = None
+        times = ends = timeless = hashes = subjects = None
         beyond: dict[int, str] = {}
         runs = [(None, 0, batch.num_rows)]
         if columns.sequence is not None:
@@ -141,9 +142,7 @@ class _Read:
             beyond |= _beyond(columns.end, column, ends)
         if columns.subject is not None:
             subjects, _ = values_of(_names(batch.column(columns.subject)))
-        if columns.cost is not None:
-            column = batch.column(columns.cost).cast(pa.float64())  # it may hold decimals
-            costs = column.to_numpy(zero_copy_only=False)
+        costs = {dimension: told.of(batch) for dimension, told in columns.costs.items()}
         if columns.hash is not None:
             hashes = batch.column(columns.hash).to_numpy(zero_copy_only=False)
         if columns.added:
@@ -176,8 +175,8 @@ class _Read:
             group.ends.append(self.ends[start:end])
         if self.timeless is not None:
             group.without_time += int(self.timeless[start:end].sum())
-        if self.costs is not None:
-            group.costs.append(self.costs[start:end])
+        for dimension, costs in self.costs.items():
+            group.costs.setdefault(dimension, []).append(costs[start:end])
         if self.hashes is not None:
             group.hashes.append(self.hashes[start:end])
         if self.subjects is not None:

@@ -10,13 +10,13 @@ A subject that is larger than a batch is sent alone, unit after unit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.packing import Packing, Size
+from limiters._costs import AnyCost
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +40,8 @@ class Pack:
     """Whether its units are sent one by one, since it failed for good as a whole."""
     lengths: list[int] = field(default_factory=list)
     """How many rows of each unit the handler was given last."""
+    charge: AnyCost = 0.0
+    """What each attempt costs, with what a batch costs by itself."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 
@@ -49,7 +51,7 @@ class Pack:
         return [unit for unit in self.units if unit.is_left]
 
     @property
-    def cost(self) -> float:
+    def cost(self) -> AnyCost:
         """Of what is left."""
         return sum(unit.cost for unit in self.left)
 
@@ -78,9 +80,9 @@ class Packer:
         self._in_order = in_order
         self._packing: Packing[tuple[Sequence[Unit], int]] | None = None
         if division is not None:
-            cost = math.inf if division.most_cost is None else division.most_cost
-            most = (division.most_rows, cost)
+            most = (division.most_rows, *division.most_cost.sizes)
             self._packing = Packing((*most, *most))
+            self._sizes_of = division.most_cost.sizes_of
 
     def add(self, units: Sequence[Unit]) -> Iterator[Pack]:
         """Takes all units of the next subject; the packs that are closed by that."""
@@ -88,7 +90,7 @@ class Packer:
         if packing is not None:
             early = _early(units)
             parts = units[:early], units[early:]
-            size = (*_size(parts[0]), *_size(parts[1]))
+            size = (*self._size(parts[0]), *self._size(parts[1]))
             if packing.fits(size) and all(map(_is_one_batch, parts)):
                 for subjects in packing.add((units, early), size):
                     yield from _packs_of(subjects)
@@ -101,15 +103,15 @@ class Packer:
             for subjects in self._packing.rest():
                 yield from _packs_of(subjects)
 
+    def _size(self, units: Sequence[Unit]) -> Size:
+        cost: AnyCost = sum(unit.cost for unit in units if not unit.is_rest)
+        return sum(unit.size for unit in units), *self._sizes_of(cost)
+
 
 def _early(units: Sequence[Unit]) -> int:
     """How many of a subject's units come up to its last late one."""
     late = [place for place, unit in enumerate(units) if unit.late and not unit.refused]
     return late[-1] + 1 if late else 0
-
-
-def _size(units: Sequence[Unit]) -> Size:
-    return sum(unit.size for unit in units), sum(unit.cost for unit in units if not unit.is_rest)
 
 
 def _is_one_batch(units: Sequence[Unit]) -> bool:

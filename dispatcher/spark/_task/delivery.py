@@ -24,7 +24,7 @@ from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
 from dispatcher.spark._ledger.sender import Sender
-from dispatcher.spark._options import DeliveryOptions
+from dispatcher.spark._options import DeliveryOptions, prices_of
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
 from dispatcher.spark._rows.packs import Pack
@@ -34,7 +34,7 @@ from dispatcher.spark._task.sums import Sums
 from dispatcher.spark.context import Context
 from dispatcher.spark.dead_letters import dead_letters_of
 from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
-from dispatcher.watcher import Watcher
+from dispatcher.watcher import OnBatch, Watcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,8 @@ class Delivery:
         self.micro_batch = micro_batch
         self._format = rows
         self._sums = sums
+        self._batch_cost = prices_of(sending).of_batch
+        self._is_limited = sending.limiter is not None
         self.sender: Sender | None = None
         self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
         """Packs whose subjects are to be sent one by one."""
@@ -74,11 +76,31 @@ class Delivery:
     def watcher(self, sending: DeliveryOptions) -> Watcher:
         """Whose callbacks these are."""
         return Watcher(
-            self._send_async if self._handler.is_async else self._send,
+            self._callback(),
             retry=sending.retry,
             max_attempts=sending.max_attempts,
             on_failure=self._give_up,
         )
+
+    def _callback(self) -> OnBatch:
+        """What sends a batch, under the name of the handler: log lines of a Batcher have it, and
+        ours says nothing to users."""
+
+        def send(operations: list[Operation]) -> None:
+            self._send(operations)
+
+        async def send_async(operations: list[Operation]) -> None:
+            await self._send_async(operations)
+
+        callback: OnBatch = send_async if self._handler.is_async else send
+        callback.__qualname__ = self._handler.name
+        return callback
+
+    def operation(self, watcher: Watcher, pack: Pack) -> Operation:
+        """What has `pack` sent: a batch by itself, so its cost has that of a batch in it, unless
+        no handler is to take it. Without a limit there is nothing that a cost is charged to."""
+        pack.charge = pack.cost + self._batch_cost if pack.left else 0
+        return Operation(watcher, pack.charge if self._is_limited else 0, pack, key=pack.key)
 
     def may_begin(self) -> bool:
         """Whether something may be sent now. Raises if nothing may be sent any more."""
@@ -192,11 +214,12 @@ class Delivery:
 
     def _begins(self, pack: Pack, operation: Operation) -> None:
         now = self.begun_at = time.monotonic()
+        self._sums.spend(pack.charge)
         if operation.attempt > 1:
-            self._sums.add(retries=1, cost=operation.cost)
+            self._sums.add(retries=1)
             return
         pack.begun_at = now
-        self._sums.add(longest_wait=now - pack.waiting_since, cost=operation.cost)
+        self._sums.add(longest_wait=now - pack.waiting_since)
 
     def _judge(self, pack: Pack, handed: list[Any], attempt: int, error: BaseException) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and

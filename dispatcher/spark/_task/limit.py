@@ -8,6 +8,7 @@ from shlex import quote
 from dispatcher.spark.errors import LimitAwayError
 from limiters import LimiterConfig, SharedResource
 from limiters._redis.url import checked, without_secrets
+from limiters.limits import Limits
 
 
 class TaskLimit:
@@ -36,13 +37,7 @@ class TaskLimit:
             ) from self.limiter.broken
         standing = self.limiter.standing()
         if standing.refused and not standing.reserved:
-            raise LimitAwayError(
-                f"{self._name()} gives this task nothing: it has another lease_time or period than "
-                f"{self._config.lease_time:g} and {self._config.period:g} s. Use those of the "
-                "limit, or change them for everybody: "
-                f"dispatcher limit set {quote(self._config.name)} "
-                f"--lease-time {self._config.lease_time:g} --period {self._config.period:g}"
-            )
+            raise LimitAwayError(f"{self._name()} gives this task nothing: {self._refusal()}")
         if standing.connected is not False:
             self._since = None
             return
@@ -54,6 +49,20 @@ class TaskLimit:
                 "Run the query again when that Redis can be reached; patience says how long a task "
                 "waits for it"
             )
+
+    def _refusal(self) -> str:
+        config = self._config
+        if isinstance(config.shared_capacity, Limits):
+            return (
+                f"it has another lease_time than {config.lease_time:g} s, or other dimensions or "
+                f"windows than {config.shared_capacity}. Use those of the limit"
+            )
+        return (
+            f"it has another lease_time or period than {config.lease_time:g} and "
+            f"{config.period:g} s, or several dimensions. Use those of the limit, or change them "
+            f"for everybody: dispatcher limit set {quote(config.name)} "
+            f"--lease-time {config.lease_time:g} --period {config.period:g}"
+        )
 
     def _name(self) -> str:
         where = without_secrets(checked(self._config.url)) if self._config.url else "nowhere"

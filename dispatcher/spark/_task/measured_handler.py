@@ -18,6 +18,7 @@ class MeasuredHandler:
         self._handler = handler
         self._sums = sums
         self.is_async = handler.is_async
+        self.name = handler.name
 
     def bound(self, context: object) -> Callable[[Any], Any]:
         """As `Handler.bound`."""

@@ -9,7 +9,7 @@ from typing import Any
 from dispatcher.spark._ledger.entry import Time
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.packs import Pack
-from dispatcher.spark.context import Context, SubjectRows, key_of
+from dispatcher.spark.context import Context, ContextOfSeveral, SubjectRows, key_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def context_of(
     alone = parts[0] if len(parts) == 1 else None
     firsts = (unit.first for unit in units if unit.first is not None)
     lasts = (unit.last for unit in units if unit.last is not None)
-    return Context(
+    kind = Context if alone is not None or not of.by_subject else ContextOfSeveral
+    return kind(
         query=of.query,
         batch_id=of.batch,
         subject=None if alone is None else alone.subject,

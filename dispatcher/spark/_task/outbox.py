@@ -13,7 +13,6 @@ from queue import Empty
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BufferFullError, TooExpensiveError
-from dispatcher.operation import Operation
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.packs import Pack, singly
@@ -115,8 +114,7 @@ class Outbox:
         while True:
             self._delivery.check()
             try:
-                operation = Operation(self._watcher, pack.cost, pack, key=pack.key)
-                self._batcher.enqueue(operation, LOOK)
+                self._batcher.enqueue(self._delivery.operation(self._watcher, pack), LOOK)
                 break
             except BufferFullError:
                 self._check()

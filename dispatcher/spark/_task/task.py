@@ -21,7 +21,8 @@ from dispatcher.spark._ledger.claims import SendClaim
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
-from dispatcher.spark._options import DeliveryOptions, cost_of_row
+from dispatcher.spark._options import DeliveryOptions, prices_of
+from dispatcher.spark._prices import TaskPrice
 from dispatcher.spark._rows.cutting import (
     Cut,
     OtherRowsError,
@@ -33,6 +34,7 @@ from dispatcher.spark._rows.cutting import (
 from dispatcher.spark._rows.formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
 from dispatcher.spark._rows.packs import Packer
+from dispatcher.spark._rows.row_costs import RowCosts
 from dispatcher.spark._task.delivery import Delivery
 from dispatcher.spark._task.gating import GateSource, Gating
 from dispatcher.spark._task.limit import TaskLimit
@@ -74,6 +76,11 @@ class TaskJob:
     repeatable: bool = True
     """Whether a replay has the same rows, and is known as one: then batches have the same keys."""
 
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Those in which rows or batches cost something; "" where costs are numbers."""
+        return tuple(dict.fromkeys((*prices_of(self.sending).dimensions, *self.columns.costs)))
+
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sends a task's rows; gives one row, with the sums."""
         import pyarrow as pa
@@ -97,10 +104,20 @@ class Task:
         if job.columns.messages is not None:
             self._format = OfMessages(job.columns.messages, self._format)
         self._gating = None if job.gate is None else Gating(job.gate, self._format)
-        self.sums = Sums()
+        prices = prices_of(sending)
+        self.sums = Sums(job.dimensions)
         self._delivery = Delivery(sending, _micro_batch_of(job), self._format, self.sums)
         self._limit: TaskLimit | None = None
-        self._price = cost_of_row(sending)
+        self._slots = prices.slots
+        self._prices = prices.of_tasks
+        for dimension in job.columns.costs:
+            self._prices.pop(dimension, None)
+        self._any_row: RowCosts | None = None
+        """What a row costs, if all cost the same."""
+        if job.columns.messages is None and not job.columns.costs:
+            amounts = {name: one for name, one in self._prices.items() if isinstance(one, float)}
+            if len(amounts) == len(self._prices):
+                self._any_row = RowCosts(amounts)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Sends all rows of `batches`, and returns when all are acknowledged."""
@@ -208,33 +225,46 @@ class Task:
         found = sender.look_up(list(names.values()))
         return {subject: found[name] for subject, name in names.items()}
 
-    def _costs(self, group: RowGroup, rows: Rows) -> float | np.ndarray[Any, Any]:
+    def _costs(self, group: RowGroup, rows: Rows) -> RowCosts:
         import numpy as np
 
-        if group.costs:
-            costs = np.concatenate(group.costs)
-        else:
-            readable: Sequence[int] | slice = slice(None)
-            if group.unreadable:
-                readable = [one for one in range(group.size) if one not in group.unreadable]
-                rows = self._format.chosen(rows, readable)
-            try:
-                told = self._format.costs(rows, self._price)
-                if isinstance(told, float):
-                    return told
-                costs = np.zeros(group.size)
-                costs[readable] = told
-            except Exception as error:  # of the user's function, or what it returned is no number
-                raise UnusableRowsError(
-                    f"cost, a function of a row, has failed for rows of {group.sequence!r}: "
-                    f"{error!r}"
-                ) from error
-        if not (np.isfinite(costs) & (costs >= 0)).all():
+        if self._any_row is not None:
+            return self._any_row
+        costs = RowCosts(
+            {name: self._told(name, price, group, rows) for name, price in self._prices.items()}
+            | {name: np.concatenate(amounts) for name, amounts in group.costs.items()}
+        )
+        wrong = costs.unusable(self._slots)
+        if wrong is not None:
+            dimension, reason = wrong
             raise UnusableRowsError(
-                f"the cost of a row of subject {group.sequence!r} in {self._delivery.micro_batch} "
-                "is null, negative or not finite: let cost give a number of zero or more for each "
-                "row"
+                f"the cost{f' of {dimension}' if dimension else ''} of a row of subject "
+                f"{group.sequence!r} in {self._delivery.micro_batch} is {reason} for each row"
             )
+        return costs
+
+    def _told(
+        self, dimension: str, price: TaskPrice, group: RowGroup, rows: Rows
+    ) -> float | np.ndarray[Any, Any]:
+        """What the rows cost in one dimension, or any of them."""
+        import numpy as np
+
+        readable: Sequence[int] | slice = slice(None)
+        if group.unreadable:
+            readable = [one for one in range(group.size) if one not in group.unreadable]
+            rows = self._format.chosen(rows, readable)
+        try:
+            told = self._format.costs(rows, price)
+            if isinstance(told, float):
+                return told
+            costs = np.zeros(group.size)
+            costs[readable] = told
+        except Exception as error:  # of the user's function, or what it returned is no number
+            of = f" of {dimension}" if dimension else ""
+            raise UnusableRowsError(
+                f"cost{of}, a function of a row, has failed for rows of {group.sequence!r}: "
+                f"{error!r}"
+            ) from error
         return costs
 
     def _hold(self, units: list[Unit], outbox: Outbox) -> None:

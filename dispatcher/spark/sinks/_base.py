@@ -14,7 +14,7 @@ from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource
 from dispatcher.spark._task.progress import Counter
-from dispatcher.spark._task.sums import SCHEMA, together
+from dispatcher.spark._task.sums import NAMES, cost_of, schema, together, used
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._job_description import described, description
@@ -24,6 +24,7 @@ from dispatcher.spark.sinks._run_options import StreamOptions
 from limiters._redis.url import checked
 from limiters._support.callables import notify
 from limiters._support.validation import UNSHOWN, ArgumentError, in_seconds, named
+from limiters.limits import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -132,7 +133,7 @@ class Sink(StreamOptions, DeliveryOptions):
             division=prepared.packs,
         )
         with described(df, description(type(self).__name__, query, batch_id, self.last)):
-            parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
+            parts = prepared.frame.mapInArrow(job.run, schema(job.dimensions)).collect()
         sums = together(part.asDict() for part in parts)
         ended = time.monotonic()
         if claim is not None and self._running.redis is not None:
@@ -214,12 +215,12 @@ class Sink(StreamOptions, DeliveryOptions):
         claimed: float,
         ended: float,
     ) -> MicroBatch:
-        limiter = self.limiter
-        used = None
-        if limiter is not None and limiter.shared_capacity and ended > claimed:
-            periods = (ended - claimed) / in_seconds(limiter.period)
-            used = sums["cost"] / (limiter.shared_capacity * periods)
-        counts = {name: int(number) for name, number in sums.items()}
+        cost = cost_of(sums)
+        part = None
+        if self.limiter is not None and self.limiter.shared_capacity:
+            shared = Limits.of(self.limiter.shared_capacity, in_seconds(self.limiter.period))
+            part = used(shared, cost, ended - claimed, sums["handling"] / (sums["calls"] or 1))
+        counts = {name: int(sums[name]) for name in NAMES}
         return MicroBatch(
             query=query,
             query_id=stream.query_id,
@@ -235,13 +236,13 @@ class Sink(StreamOptions, DeliveryOptions):
             held_rows=counts["held_rows"],
             retries=counts["retries"],
             throttled=counts["throttled"],
-            cost=sums["cost"],
+            cost=cost,
             waited=sums["waited"] / (sums["batches"] or 1),
             longest_wait=sums["longest_wait"],
             handling=sums["handling"] / (sums["calls"] or 1),
             seconds=ended - began,
             claiming=claimed - began,
-            used=used,
+            used=part,
         )
 
     def _tell(self, micro_batch: MicroBatch) -> None:

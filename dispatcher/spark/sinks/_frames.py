@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions, types
 
+from dispatcher.spark._rows.expressions import Expression
 from dispatcher.spark._usable_columns import NAMES_TO_SEND, TIMES_TO_SEND, is_collated, usable
 from limiters._support.validation import UNSHOWN, ArgumentError
 
@@ -67,10 +68,36 @@ def check_names(df: DataFrame, parameter: str, name: str) -> None:
     usable(parameter, name, df.schema, NAMES_TO_SEND)
 
 
-def cost_column(df: DataFrame, cost: Any) -> DataFrame:
-    """`df` with what each row costs, which `cost`, an expression or a Column, says."""
-    expression = functions.expr(cost) if isinstance(cost, str) else cost
-    return with_own_column(df, COST_COLUMN, expression.cast("double"))
+def with_costs(
+    df: DataFrame, prices: Mapping[str, Any]
+) -> tuple[DataFrame, dict[str, Expression], list[str]]:
+    """`df` with a column for each of `prices`, which are SQL expressions or Columns; how each is
+    read by dimension, and the names of the columns. ArgumentError if one is no number."""
+    if not prices:
+        return df, {}, []
+    told = {
+        dimension: functions.expr(price) if isinstance(price, str) else price
+        for dimension, price in prices.items()
+    }
+    names = {dimension: _cost_column(number) for number, dimension in enumerate(told)}
+    found = df.select(*(told[dimension].alias(name) for dimension, name in names.items())).schema
+    for dimension, field in zip(names, found, strict=True):
+        kind = field.dataType
+        if not isinstance(kind, (types.NumericType, types.NullType)):
+            parameter = f"cost[{dimension!r}]" if dimension else "cost"
+            advice = f'it is a {kind.simpleString()}. Cast it: {parameter}="cast(... as double)"'
+            raise ArgumentError(parameter, _text(prices[dimension]), "be a number", advice)
+        df = with_own_column(df, names[dimension], told[dimension].cast("double"))
+    costs = {dimension: Expression.column(name) for dimension, name in names.items()}
+    return df, costs, list(names.values())
+
+
+def _cost_column(number: int) -> str:
+    return f"{COST_COLUMN}_{number}" if number else COST_COLUMN
+
+
+def _text(price: Any) -> object:
+    return price if isinstance(price, str) else str(price)
 
 
 def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:

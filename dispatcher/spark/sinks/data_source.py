@@ -6,7 +6,7 @@ in which task Spark gives them to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +22,26 @@ from tenacity import wait_fixed
 
 from dispatcher._handler import check
 from dispatcher.spark._ledger.division import Division
-from dispatcher.spark._options import DeliveryOptions, SizeOptions, for_tasks, most_granted
+from dispatcher.spark._options import SizeOptions, for_tasks, prices_of
 from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.expressions import Expression
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._rows.sorting import sorted_batches
-from dispatcher.spark._task.sums import NAMES
 from dispatcher.spark._task.task import TaskJob
-from dispatcher.spark._usable_columns import NAMES_TO_SEND, TIMES_TO_SEND, check_values, usable
+from dispatcher.spark._usable_columns import (
+    NAMES_TO_SEND,
+    NUMBERS,
+    TIMES_TO_SEND,
+    check_values,
+    usable,
+)
 from dispatcher.spark.sinks._frames import kind_of_time
+from dispatcher.spark.sinks._option_texts import amounts_in, cost_in
 from dispatcher.spark.sinks.subject import OrderOptions
 from limiters import LimiterConfig
 from limiters._support.options import DeclaredOption, append, line, options_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
+from limiters.limits import read_limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +51,7 @@ ONLY_SENDS = "the format 'dispatcher' only sends"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FormatOptions(DeliveryOptions, SizeOptions):
+class FormatOptions(SizeOptions):
     """What the options of the format say of how rows are sent."""
 
 
@@ -52,7 +60,7 @@ def _named(cls: type, **others: str) -> dict[str, DeclaredOption]:
     return {
         others.get(name) or _in_camel_case(name): option
         for name, option in options_of(cls).items()
-        if option.kind is not None
+        if option.can_be_written
     }
 
 
@@ -66,13 +74,19 @@ SENDING = _named(FormatOptions)
 IN_ORDER = ("subject", "time", "order", "pack")
 ORDER = {name: option for name, option in _named(OrderOptions).items() if name in IN_ORDER}
 OWN = {
-    "cost": "of a row: a number",
+    "cost": "of a row: a number, or an expression of columns, such as `size / 4`; where the limit "
+    "has several dimensions, `requests=1, tokens=size / 4`",
     "costColumn": "the name of the column that says what a row costs, which the handler is given "
     "too",
     "retryWait": "how many seconds after it failed a batch is sent again; without it none is",
 }
 OF_SPARK = ("path", "checkpointLocation", "queryName")
 """Those that Spark hands through."""
+_IN_DIMENSIONS: dict[str, Callable[[str, str], Any]] = {
+    "sharedCapacity": read_limits,
+    **dict.fromkeys(("reservedCapacity", "batchCost", "maxBatchCost"), amounts_in),
+}
+"""How those are read that may have several dimensions."""
 _TRUTH = {"true": True, "false": False}
 _CALLED = {int: "a whole number", float: "a number", bool: "true or false"}
 OPTION_OF = {option.name: name for name, option in (LIMIT | SENDING | ORDER).items()}
@@ -107,7 +121,7 @@ class _Writer:
         if time is not None:
             iterator = sorted_batches(iterator, self._job.columns.sequence, time)
         (sums,) = self._job.run(iterator)
-        return Sent({name: sums.column(name)[0].as_py() for name in NAMES})
+        return Sent({name: sums.column(name)[0].as_py() for name in sums.schema.names})
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -131,7 +145,9 @@ class DispatcherDataSource(datasource.DataSource):
     A replayed micro-batch sends all its rows again, in other batches. For replays that do not, and
     for an order over micro-batches, there is the SubjectSink.
 
-    Its options, of which functions are named as "module:function":
+    Its options, of which functions are named as "module:function". Where costs have several
+    dimensions, amounts are written like `requests=1, calls=1`, and a shared capacity like
+    `requests=600/60s+10/1s,calls=20slots`:
     """
 
     @classmethod
@@ -181,7 +197,9 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
             "go with 'limit', the name of what is shared, or 'reservedCapacity'",
             "rows would be sent without any limit",
         )
-    cost = column or _read("cost", given.get("cost", "1"), float)
+    cost = cost_in("cost", given.get("cost", "1"))
+    if column is not None:
+        cost = Expression.column(column).text
     with named(OPTION_OF):  # a user knows the options, not our parameters
         told = FormatOptions(
             cost=cost,
@@ -189,21 +207,21 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
             retry=_retry(given),
             **_chosen(given, SENDING),
         )
+        prices = prices_of(told)
         order = _ordered(given, schema)
-    most_rows, most_cost, subject = told.max_batch_size, told.max_batch_cost, None
-    columns, division, kind = Columns(None, None, cost=column), None, "number"
-    cut = Cut(most_rows, most_cost, same_subject=False, in_order=False)
+    costs = _costs("cost" if column is None else "costColumn", prices.of_spark, schema)
+    columns, division, kind = Columns(None, None, costs=costs), None, "number"
+    cut = Cut(told.max_batch_size, prices.most, same_subject=False, in_order=False)
     if order is not None:
-        subject, kind = order.subject, kind_of_time(schema, order.time)
+        kind = kind_of_time(schema, order.time)
         by_subject = order.order == "subject"
         if by_subject:
-            columns = Columns(subject, order.time, cost=column)
+            columns = Columns(order.subject, order.time, costs=costs)
         else:
-            columns = Columns(None, order.time, subject=subject, cost=column)
+            columns = Columns(None, order.time, subject=order.subject, costs=costs)
         if by_subject and order.pack:
-            division = Division.within(1, most_rows, most_cost, most_granted(told.limiter))
-            most_cost = division.most_cost
-        cut = Cut(most_rows, most_cost, same_subject=by_subject)
+            division = Division(1, told.max_batch_size, prices.most)
+        cut = Cut(told.max_batch_size, prices.most, same_subject=by_subject)
     return TaskJob(
         sending=for_tasks(told),
         columns=columns,
@@ -215,6 +233,15 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
         division=division,
         repeatable=False,
     )
+
+
+def _costs(option: str, prices: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
+    """What a row costs, where columns say it. ArgumentError if one of them is no number."""
+    costs = {dimension: Expression(text) for dimension, text in prices.items()}
+    for told in costs.values():
+        for name in told.columns(option):
+            usable(option, name, schema, NUMBERS)
+    return costs
 
 
 def _ordered(given: Mapping[str, str], schema: StructType) -> OrderOptions | None:
@@ -256,6 +283,8 @@ def _retry(given: Mapping[str, str]) -> Any:
 
 
 def _read(option: str, text: str, kind: Any) -> Any:
+    if option in _IN_DIMENSIONS:
+        return _IN_DIMENSIONS[option](option, text)
     try:
         return _TRUTH[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):

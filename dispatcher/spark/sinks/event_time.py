@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.spark._ledger.division import Division
-from dispatcher.spark._options import cost_of_row
+from dispatcher.spark._options import prices_of
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._usable_columns import check_values
 from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import (
-    COST_COLUMN,
     HASH_COLUMN,
     check_names,
     column,
-    cost_column,
     hash_column,
     in_order,
     parallelism,
     time_kind,
+    with_costs,
 )
 from limiters._support.options import documented
 from limiters._support.validation import UNSHOWN, ArgumentError
@@ -67,10 +66,8 @@ class EventTimeSink(Sink):
         if self.ledger:
             added.append(HASH_COLUMN)
             df = hash_column(df, identity)
-        priced = cost_of_row(self) is None
-        if priced:
-            added.append(COST_COLUMN)
-            df = cost_column(df, self.cost)
+        df, costs, of_costs = with_costs(df, prices_of(self).of_spark)
+        added += of_costs
         subject = column(SUBJECT)
         parts = self.partitions or parallelism(df)
         return Prepared(
@@ -79,7 +76,7 @@ class EventTimeSink(Sink):
                 SUBJECT,
                 START,
                 END,
-                cost=COST_COLUMN if priced else None,
+                costs=costs,
                 hash=HASH_COLUMN if self.ledger else None,
                 messages=MESSAGES,
                 added=tuple(added),

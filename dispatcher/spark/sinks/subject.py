@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.spark._ledger.division import Division
-from dispatcher.spark._options import SizeOptions, cost_of_row, most_granted, travels
+from dispatcher.spark._options import SizeOptions, prices_of, travels
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource, check_rows, check_source
 from dispatcher.spark._usable_columns import check_values, column_name
 from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import (
-    COST_COLUMN,
     HASH_COLUMN,
     LANE_COLUMN,
     check_names,
     column,
     column_names,
-    cost_column,
     hash_column,
     identifying,
     in_order,
     parallelism,
     time_kind,
+    with_costs,
     with_own_column,
 )
 from dispatcher.spark.stateful._holding import LATE_COLUMN
@@ -166,19 +165,22 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
             facts += [f"lane={self.lane}", f"max_batch_size={self.max_batch_size}"]
             facts += [f"together_within={self.together_within}"]
             if self.max_batch_cost is not None:
-                facts += [f"max_batch_cost={plain(self.max_batch_cost)}"]
+                facts += [f"max_batch_cost={_written(self.max_batch_cost)}"]
                 if not callable(self.cost):
-                    facts += [f"cost={self.cost}"]
+                    facts += [f"cost={_written(self.cost)}"]
+                if self.batch_cost:
+                    facts += [f"batch_cost={_written(self.batch_cost)}"]
         return ", ".join(facts)
 
     def _division(self, df: DataFrame) -> Division | None:
         if not self.pack or (self.order == "global" and self.lane is None):
             return None
         # A batch that costs more than the limit could never be sent, though each subject could.
-        costs = self.max_batch_cost, most_granted(self.limiter)
-        return Division.within(self.partitions or parallelism(df), self.max_batch_size, *costs)
+        most = prices_of(self).most
+        return Division(self.partitions or parallelism(df), self.max_batch_size, most)
 
     def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
+        prices = prices_of(self)
         check_names(df, "subject", self.subject)
         kind = time_kind(df, self.time)
         check_values(df.schema)
@@ -186,8 +188,9 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
             check_rows(df)
         self._check_held_back(df)
         if division is None or self.order == "global":
-            parts = self.partitions or parallelism(df)
-            most_rows, most_cost = self.max_batch_size, self.max_batch_cost
+            # In a lane all that decides where it is cut is in the signature: no limit is.
+            most_cost = prices.chosen if self.order == "global" else prices.most
+            parts, most_rows = self.partitions or parallelism(df), self.max_batch_size
         else:
             parts, most_rows, most_cost = division.parts, division.most_rows, division.most_cost
         subject, added = column(self.subject), list[str]()
@@ -203,10 +206,8 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
                 sequence = LANE_COLUMN
                 added.append(LANE_COLUMN)
                 df = with_own_column(df, LANE_COLUMN, _lane(subject, column(self.lane)))
-        priced = cost_of_row(self) is None
-        if priced:
-            added.append(COST_COLUMN)
-            df = cost_column(df, self.cost)
+        df, costs, of_costs = with_costs(df, prices.of_spark)
+        added += of_costs
         by = None if sequence is None else column(sequence)
         order = [column(self.time)] if by is None else [by, column(self.time)]
         return Prepared(
@@ -215,7 +216,7 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
                 sequence,
                 self.time,
                 subject=self.subject if self.order == "global" else None,
-                cost=COST_COLUMN if priced else None,
+                costs=costs,
                 hash=HASH_COLUMN if self.ledger else None,
                 added=tuple(added),
             ),
@@ -240,6 +241,14 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
                 "be 'send' or 'reject' for a stream whose rows were not held back",
                 "hold_back(df, subject=..., time=..., delay=...).writeStream has such rows",
             )
+
+
+def _written(cost: Any) -> str:
+    """A cost in a signature; a function in it could be any."""
+    if isinstance(cost, Mapping):
+        told = {name: _written(one) for name, one in sorted(cost.items()) if not callable(one)}
+        return " ".join(f"{name}:{one}" for name, one in told.items())
+    return plain(cost) if isinstance(cost, (int, float)) else str(cost)
 
 
 def _lane(subject: Any, lane: Any) -> Any:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.spark._ledger.division import Division
-from dispatcher.spark._options import DeliveryOptions, SizeOptions, cost_of_row
+from dispatcher.spark._options import SizeOptions, prices_of
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.progress import Counter, Showing
 from dispatcher.spark._usable_columns import check_values, column_name
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._base import Prepared, Sink
-from dispatcher.spark.sinks._frames import COST_COLUMN, column_names, cost_column
+from dispatcher.spark.sinks._frames import column_names, with_costs
 from dispatcher.spark.sinks._run_options import RunOptions
 from dispatcher.spark.sinks.subject import SubjectSink
 from limiters._support.options import CheckedOptions, about, values_of
@@ -35,16 +35,14 @@ class UnorderedSink(Sink, SizeOptions):
 
     def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
         check_values(df.schema)
-        priced = cost_of_row(self) is None
-        if priced:
-            df = cost_column(df, self.cost)
+        prices = prices_of(self)
+        df, costs, added = with_costs(df, prices.of_spark)
         if self.partitions is not None:
             df = df.repartition(self.partitions)
-        cost = COST_COLUMN if priced else None
         return Prepared(
             df,
-            Columns(None, None, cost=cost, added=(COST_COLUMN,) if priced else ()),
-            Cut(self.max_batch_size, self.max_batch_cost, same_subject=False, in_order=False),
+            Columns(None, None, costs=costs, added=tuple(added)),
+            Cut(self.max_batch_size, prices.most, same_subject=False, in_order=False),
             "number",
         )
 
@@ -114,7 +112,7 @@ class JobOptions(CheckedOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BackFillOptions(RunOptions, DeliveryOptions, SizeOptions, JobOptions):
+class BackFillOptions(RunOptions, SizeOptions, JobOptions):
     """All that `dispatch` takes; fields of the last base come first."""
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions
 
-from dispatcher.spark.stateful._columns import canonical
+from dispatcher.spark.stateful._columns import TimeColumn, canonical
 from dispatcher.spark.stateful._parcels import Parcels
 
 SUBJECT, ROWS, INVALID, LATEST = "subject", "rows", "invalid", "latest"
@@ -30,6 +30,8 @@ class Parting:
     """What mapInArrow takes: rows in, a parcel for each subject among many rows out.
 
     Rows that have null or NaN in one of `needed` are left out and counted, or raise ValueError.
+
+    The rows of a parcel are in order of `time`, if there is one.
 
     Where Spark is to tell the time by the column `clock`, its latest value goes in a row of its
     own, which belongs to no subject. Spark drops what is behind its watermark, and must not
@@ -44,8 +46,10 @@ class Parting:
         *,
         refuses: bool,
         clock: str | None = None,
+        time: TimeColumn | None = None,
     ) -> None:
         self.clock = clock
+        self._time = time
         self._schema = schema
         self.subject = subject
         self._needed = needed
@@ -64,7 +68,10 @@ class Parting:
         parts: list[bytes | None] = []
         if kept.num_rows:
             codes = kept.column(self.subject).dictionary_encode().indices.to_numpy()
-            order = np.argsort(codes, kind="stable")
+            if self._time is None:
+                order = np.argsort(codes, kind="stable")
+            else:  # to sort the rows of all at once takes less than those of each
+                order = np.lexsort((self._time.numbers(kept.column(self._time.name)), codes))
             changes = np.flatnonzero(np.diff(codes[order])) + 1
             bounds = [0, *changes.tolist(), len(codes)]
             kept = kept.take(pa.array(order))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -17,15 +16,14 @@ from pyspark.sql.streaming.state import GroupState
 
 from dispatcher.builders import Batch, EventTimeBuilder
 from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, told
-from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
+from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn, names
 from dispatcher.spark.stateful._in_order import in_order
 from dispatcher.spark.stateful._parcels import Parcels, compact
-from dispatcher.spark.stateful._rules import FIELDS, Message, Rule
+from dispatcher.spark.stateful._rules import Row, Rule
 
 _MILLISECOND = MICROSECONDS // 1000
 _CLOSED = pd.Index([ROWS, "batches", "messages", "duplicates", "dropped", INVALID])
 COUNTS = list(_CLOSED[1:])
-_ARRIVAL = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -94,41 +92,56 @@ class OpenBatches:
         self._parcels = parcels
         self._rows: list[pa.RecordBatch] = []
         self._table: pa.RecordBatch | None = None
+        self._keys: list[Any] = []
+        self._times: list[Any] = []
+        fields: dict[str, Any] = {
+            "key": self._keys.__getitem__,
+            "event_time": self._times.__getitem__,
+        }
         if state is None:
-            self.builder = of.rule.builder()
+            self.builder = of.rule.builder(fields)
         else:
             saved, rows = parcels.unpack(bytes(state))
-            keys, times = self._identities(rows)
+            self._hold(rows)
             which = itertools.count()
-            self.builder = EventTimeBuilder.load(
-                saved,
-                decode=lambda _: (keys[index := next(which)], times[index], index),
-                **FIELDS,
-            )
-            self._rows.append(rows)
+            self.builder = EventTimeBuilder.load(saved, decode=lambda _: next(which), **fields)
         self._before = (self.builder.duplicates, self.builder.dropped)
 
-    def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Message]]:
+    def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Row]]:
         """Adds the rows; what is closed by then. With no arrivals all of them come at `now`."""
-        closed: list[Batch[Message]] = []
+        closed: list[Batch[Row]] = []
         if rows:
-            first = sum(held.num_rows for held in self._rows)
-            new = joined(rows)
-            self._rows.append(new)
-            keys, times = self._identities(new)
-            arrival = self._of.arrival
-            if arrival is None:
-                arrivals: Sequence[Any] = [now] * len(keys)
-            else:
-                arrivals = arrival.numbers(new.column(arrival.name))
-            placed = in_order(arrivals, times, keys, new)
-            messages = [(key, time, first + index) for _, time, key, index in placed]
-            closed += self.builder.add_many(messages, list(map(_ARRIVAL, placed)))
+            new, arrivals = self._in_order(joined(rows))
+            first = len(self._keys)
+            self._hold(new)
+            messages = range(first, len(self._keys))
+            nows = [now] * len(messages) if arrivals is None else arrivals
+            closed += self.builder.add_many(messages, nows)
         if now is not None:
             closed += self.builder.advance(now)
         return closed
 
-    def flush(self) -> list[Batch[Message]]:
+    def _in_order(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Any] | None]:
+        """The rows in the order in which they came, and when each did, if there are arrivals."""
+        of = self._of
+        arrivals = None
+        if of.arrival is not None:
+            arrivals = of.arrival.numbers(rows.column(of.arrival.name))
+        times = of.time.numbers(rows.column(of.time.name))
+        order = in_order(arrivals, times, rows.column(of.key), rows)
+        if order is not None:
+            rows = rows.take(pa.array(order))
+            arrivals = None if arrivals is None else arrivals[order]
+        return rows, None if arrivals is None else arrivals.tolist()
+
+    def _hold(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, as the next ones."""
+        of = self._of
+        self._rows.append(rows)
+        self._keys += names(rows.column(of.key))
+        self._times += of.time.numbers(rows.column(of.time.name)).tolist()
+
+    def flush(self) -> list[Batch[Row]]:
         """All of them, closed."""
         return self.builder.flush()
 
@@ -142,7 +155,7 @@ class OpenBatches:
         # It is known up to and including that time.
         return None if until is None else until + 1
 
-    def counts(self, batches: list[Batch[Message]]) -> list[int]:
+    def counts(self, batches: list[Batch[Row]]) -> list[int]:
         """Batches, messages, duplicates and dropped of this time."""
         duplicates, dropped = self._before
         return [
@@ -154,17 +167,13 @@ class OpenBatches:
 
     def dump(self) -> bytes:
         """What the state keeps."""
-        kept: list[int] = []
-
-        def keep(message: Message) -> None:
-            kept.append(message[2])
-
-        saved = self.builder.dump(keep)
+        kept: list[Row] = []
+        saved = self.builder.dump(kept.append)
         return self._parcels.pack(saved, self._taken(kept))
 
-    def closed(self, batches: list[Batch[Message]]) -> bytes:
+    def closed(self, batches: list[Batch[Row]]) -> bytes:
         """Batches on their way out: see `Batches`."""
-        rows = self._taken([message[2] for batch in batches for message in batch.messages])
+        rows = self._taken([row for batch in batches for row in batch.messages])
         header = {
             "starts": [batch.start for batch in batches],
             "ends": [batch.end for batch in batches],
@@ -173,26 +182,27 @@ class OpenBatches:
         }
         return self._parcels.pack(compact(header), rows)
 
-    def _ids(self, batches: list[Batch[Message]], rows: pa.RecordBatch) -> list[str]:
+    def _ids(self, batches: list[Batch[Row]], rows: pa.RecordBatch) -> list[str]:
         """What tells a batch from all others, and is the same in every replay."""
         subject = rows.column(self._of.subject)[0].as_py()
-        return [
-            hashlib.blake2b(
-                repr(
-                    (subject, batch.start, batch.end, [message[:2] for message in batch.messages])
-                ).encode(),
-                digest_size=16,
-            ).hexdigest()
-            for batch in batches
-        ]
-
-    def _identities(self, rows: pa.RecordBatch) -> tuple[list[Any], list[Any]]:
-        time = self._of.time
-        return rows.column(self._of.key).to_pylist(), time.numbers(rows.column(time.name))
+        key_of, time_of = self._keys.__getitem__, self._times.__getitem__
+        ids = []
+        for batch in batches:
+            messages = list(
+                zip(map(key_of, batch.messages), map(time_of, batch.messages), strict=True)
+            )
+            facts = repr((subject, batch.start, batch.end, messages))
+            ids.append(hashlib.blake2b(facts.encode(), digest_size=16).hexdigest())
+        return ids
 
     def _taken(self, indices: list[int]) -> pa.RecordBatch:
         if self._table is None:
             self._table = joined(self._rows)
+        if not indices:
+            return self._parcels.none
+        first, count = indices[0], len(indices)
+        if indices == list(range(first, first + count)):  # as most are: nothing is copied
+            return self._table.slice(first, count)
         return self._table.take(pa.array(indices, pa.int64()))
 
 

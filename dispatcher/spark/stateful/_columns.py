@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, types
 
@@ -39,6 +40,7 @@ _PLAIN: dict[type[types.DataType], pa.DataType] = {
     types.DayTimeIntervalType: pa.duration("us"),
 }
 MICROSECONDS = 1_000_000
+_WHOLE, _FLOAT = pa.int64(), pa.float64()
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,12 @@ class TimeColumn:
         """How many of its numbers make one of the user's: a second, or his own unit."""
         return MICROSECONDS if self.is_clock else 1
 
-    def numbers(self, column: pa.Array) -> list[int] | list[float]:
-        """Its values as numbers."""
-        if self.is_clock:
-            column = column.cast(pa.int64())
-        return column.to_pylist()  # type: ignore[no-any-return]
+    def numbers(self, column: pa.Array) -> np.ndarray[Any, Any]:
+        """Its values as numbers of 64 bits; there is one in each row."""
+        kind = _WHOLE if self.is_whole else _FLOAT
+        if column.type != kind:
+            column = column.cast(kind)
+        return column.to_numpy()  # type: ignore[no-any-return]
 
     def column(self, numbers: Sequence[float]) -> pa.Array:
         """The reverse. What lies beyond the type's range becomes its last value."""
@@ -77,6 +80,15 @@ class TimeColumn:
         least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         whole = pa.array([min(max(one, least), most) for one in numbers], pa.int64())
         return whole.cast(self.type)
+
+
+def names(column: pa.Array) -> list[Any]:
+    """The values of a column that names things; there is one in each row."""
+    kind = column.type
+    if pa.types.is_date(kind):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    # An Arrow scalar for each value would take most of the time.
+    return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
 
 def check_streaming(df: DataFrame) -> None:

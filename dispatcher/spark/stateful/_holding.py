@@ -100,7 +100,7 @@ class HeldRows:
     def release(self, now: int) -> tuple[list[int], list[int]]:
         """Which rows go out, late ones and others: what is due, and what is earlier than that."""
         time = self._of.time
-        times = np.array(time.numbers(self._rows.column(time.name)))
+        times = time.numbers(self._rows.column(time.name))
         nothing = np.zeros(len(times), dtype=bool)
         late = nothing if self.mark is None else times < self.mark
         due = times[~late & (self._due <= now)]

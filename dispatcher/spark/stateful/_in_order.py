@@ -7,26 +7,50 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-Placed = tuple[Any, Any, Any, int]
-"""An arrival, a time, a key, and which row it is."""
+from dispatcher.spark.stateful._columns import names
+
+Numbers = np.ndarray[Any, Any]
 _WHEN_AND_WHAT = itemgetter(0, 1, 2)
 
 
 def in_order(
+    arrivals: Numbers | None, times: Numbers, keys: pa.Array, rows: pa.RecordBatch
+) -> Numbers | None:
+    """Which row comes first, second and so on: by arrival, if there are several, time and key; what
+    is alike in all three by its other columns. None: they are in order."""
+    if _increase(times) and (arrivals is None or _never_decrease(arrivals)):
+        return None
+    order = np.argsort(times, kind="stable") if arrivals is None else np.lexsort((times, arrivals))
+    ordered = times[order]
+    alike = ordered[1:] == ordered[:-1]
+    if arrivals is not None and alike.any():
+        came = arrivals[order]
+        alike &= came[1:] == came[:-1]
+    if not alike.any():
+        return order
+    came = times if arrivals is None else arrivals
+    return _with_keys(came.tolist(), times.tolist(), names(keys), rows)
+
+
+def _increase(numbers: Numbers) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
+def _never_decrease(numbers: Numbers) -> bool:
+    return bool((numbers[1:] >= numbers[:-1]).all())
+
+
+def _with_keys(
     arrivals: Sequence[Any], times: Sequence[Any], keys: Sequence[Any], rows: pa.RecordBatch
-) -> list[Placed]:
-    """By arrival, time and key; what is alike in all three by its other columns."""
+) -> Numbers:
+    ordered: list[int] = []
     placed = sorted(zip(arrivals, times, keys, range(len(times)), strict=True))
-    if len(set(times)) == len(placed):
-        return placed
-    if len(set(zip(arrivals, times, keys, strict=True))) == len(placed):
-        return placed
-    ordered: list[Placed] = []
     for _, group in groupby(placed, key=_WHEN_AND_WHAT):
-        alike = list(group)
+        alike = [place for *_, place in group]
         if len(alike) > 1:
-            alike.sort(key=lambda one: repr(rows.slice(one[3], 1).to_pylist()))
+            alike.sort(key=lambda place: repr(rows.slice(place, 1).to_pylist()))
         ordered += alike
-    return ordered
+    return np.array(ordered)

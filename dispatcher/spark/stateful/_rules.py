@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +13,10 @@ from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
 from dispatcher.spark.stateful._options import EventTimeOptions
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
-Message = tuple[Any, Any, int]
-"""What the builder is given: a key, a time, and which row it is."""
+Row = int
+"""What the builder is given in place of a message: which row it is."""
 _LONGEST = 2**63 - 1
 """In microseconds: more than Spark's timestamps span. Its timeouts overflow not far beyond."""
-FIELDS: dict[str, Any] = {"key": itemgetter(0), "event_time": itemgetter(1)}
 
 
 @dataclass(frozen=True)
@@ -28,13 +27,13 @@ class Rule:
     by_event_time: bool
     duplicate_memory: float | None
 
-    def builder(self) -> EventTimeBuilder[Message]:
-        """A new one."""
+    def builder(self, fields: Mapping[str, Callable[[Row], Any]]) -> EventTimeBuilder[Row]:
+        """A new one. `fields` say how it finds out the key and the event time of a row."""
         if self.by_event_time:
             jitter, delivery, leap = self.spans
-            return EventTimeBuilder.by_event_time(jitter, delivery, leap, **FIELDS)
+            return EventTimeBuilder.by_event_time(jitter, delivery, leap, **fields)
         window, timeout = self.spans
-        return EventTimeBuilder(window, timeout, duplicate_memory=self.duplicate_memory, **FIELDS)
+        return EventTimeBuilder(window, timeout, duplicate_memory=self.duplicate_memory, **fields)
 
 
 def rule_of(time: TimeColumn, arrival: TimeColumn | None, options: EventTimeOptions) -> Rule:

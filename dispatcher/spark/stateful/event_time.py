@@ -70,6 +70,7 @@ def event_time_batches(df: DataFrame, options: EventTimeOptions) -> DataFrame:
         needed,
         refuses=options.invalid == "error",
         clock=arrival if timer == "watermark" else None,
+        time=times,
     )
     closed = stateful(df, parting, step, COUNTS, _TIMEOUTS[timer], slack_ms)
     return counted(closed, options.name, COUNTS).mapInArrow(

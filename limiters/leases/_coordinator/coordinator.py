@@ -518,6 +518,8 @@ class Coordinator:
         if not terms.agrees(old) and known is not None:
             what = "the lease or the period" if same else "its dimensions"
             self._start_over(limit, now, token, f"an operator changed {what}")
+            if not same:  # what was counted of one dimension is not of another
+                self.totals = Totals()
         limit.follow(terms)
         limit.deleted = False
         for at, one in enumerate(change.bounds):

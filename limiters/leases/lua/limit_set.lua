@@ -138,6 +138,7 @@ local function set_terms()
   if known and not certainty.agrees_with(goal) then
     local what = same and 'the lease or the period' or 'its dimensions'
     coordinator.operator_starts_over(now, token, 'an operator changed ' .. what)
+    state.people.reset = not same -- what was counted of one dimension is not of another
   end
   goal.version, goal.served = max(limit.version + 1, clock), true
   certainty.follow(goal)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dispatcher.cli._commands.leases.table import as_json, page
 from dispatcher.cli._text.wording import grants, skew, terms_of, uncertainty, waiters
-from dispatcher.metrics._cluster.cluster import read_limit
+from dispatcher.metrics._cluster.limit_readings import read_limit
 from dispatcher.metrics._exposition import text_of
 from dispatcher.metrics.readings import Readings
 from limiters.leases._codec import (

@@ -15,7 +15,7 @@ from limiters.leases._coordinator.certainty import agrees
 from limiters.leases._coordinator.state import Holding
 from limiters.leases._format import RECORD, RECORD_BOUND, REQUEST, REQUEST_BOUND, Field, FieldKind
 from limiters.leases._messages import BoundTerms, Kind, Request, Terms, altered
-from limiters.leases._options import TermsChange
+from limiters.leases._operator import TermsChange
 from limiters.leases.protocol import view_of
 from tests.fuzz.inputs import Input, of_blob, of_number
 

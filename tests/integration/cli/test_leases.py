@@ -62,6 +62,18 @@ def test_leases_shows_what_each_instance_holds_and_wants(
         "weight": 2,
         "reserved": 7,
         "evicted": False,
+        "bounds": [
+            {
+                "dimension": "",
+                "of_the_limit": 0.6,
+                "wants": 600,
+                "spends": 250,
+                "share": 0.6,
+                "waits_for": 0,
+                "permit": 0,
+                "reserved": 7,
+            }
+        ],
     }
 
 

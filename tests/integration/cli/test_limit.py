@@ -55,6 +55,20 @@ def test_show_prints_the_terms_and_what_is_free(run: Run, manager: RedisLeaseMan
         "instances": 1,
         "uncertain": 0,
         "cause": "",
+        "bounds": [
+            {
+                "dimension": "",
+                "kind": "rate",
+                "shared_capacity": 1000,
+                "capacity_in_force": 1000,
+                "rising_per_second": 0,
+                "period": 0.05,
+                "max_operation_time": 0,
+                "held": 1,
+                "demand": 1000,
+                "spend": 0,
+            }
+        ],
     }
 
 
@@ -300,7 +314,10 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
         (["limit", "show"], "NAME"),
         (["limit", "set", "orders", "--ramp", "100/1"], "--ramp goes with --shared-capacity"),
         (["limit", "set", "orders"], "say what to change: --shared-capacity, --factor, "),
-        (["limit", "set", "orders", "--shared-capacity", "many"], "'many': not a number"),
+        (
+            ["limit", "set", "orders", "--shared-capacity", "many"],
+            "must be a number, or limits by",
+        ),
         (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5"], "like 1000/60"),
         (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5/x"], "not a number"),
         (["leases", "orders", "--watch", "1", "--evict", "a"], "not allowed with"),

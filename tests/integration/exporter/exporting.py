@@ -93,7 +93,7 @@ def make(manager: RedisLeaseManager) -> None:
 
 
 def limiter_of(url: str, name: str = "orders", **changes: Any) -> SharedResource:
-    settings = {"shared_capacity": 1_000, "factor": 100, "max_interval": 0.1} | changes
+    settings = {"shared_capacity": 1_000, "parts": 10, "max_interval": 0.1} | changes
     manager = RedisLeaseManager(url, name=name, lease_time=1)
     limiter = SharedResource(lease_manager=manager, **settings)
     weakref.finalize(limiter, manager.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -13,9 +14,9 @@ from dispatcher.metrics import _names as names
 from dispatcher.metrics._cluster.cluster import ClusterCollector
 from dispatcher.metrics._exposition import text_of
 from dispatcher.spark._ledger import claims
-from dispatcher.spark._task.sums import together
+from dispatcher.spark._task.sums import Sums, together
 from limiters.embedded import EmbeddedRedis
-from tests.spark_totals import MICRO_BATCH, finish, introduce
+from tests.spark_totals import MICRO_BATCH, finish, introduce, spend
 
 
 @pytest.fixture
@@ -61,6 +62,17 @@ def test_what_a_query_has_done_is_shown_by_its_name(
     shown = text_of(collector.read())
     assert 'dispatcher_spark_micro_batch_seconds_count{query="orders {eu}"} 2.0' in shown
     assert 'dispatcher_spark_micro_batch_seconds_sum{query="orders {eu}"} 9.0' in shown
+
+
+def test_the_cost_in_several_dimensions_is_shown_by_their_names(
+    client: Redis, collector: ClusterCollector
+) -> None:
+    introduce(client, "api")
+    spend(client, "api", tokens=5_000, requests=7)
+
+    assert read(collector, names.SPARK_COST) == {("api", "tokens"): 5_000, ("api", "requests"): 7}
+    shown = text_of(collector.read())
+    assert re.search(r"dispatcher_spark_cost_total{[^}]*dimension=.tokens.[^}]*} 5000", shown)
 
 
 def test_a_query_that_has_done_nothing_yet_is_at_zero_so_that_its_first_rows_count(
@@ -127,7 +139,9 @@ def test_it_is_what_the_sinks_write_down(
         claim = claims.QueryRun().claim(
             ledger, place, 0, signature="s", time_kind="number", lease=1, remember=60
         )
-        told = together([{"rows": 7, "sent_rows": 6, "rejected_rows": 1, "batches": 2}])
+        told = together(
+            [Sums().numbers, {"rows": 7, "sent_rows": 6, "rejected_rows": 1, "batches": 2}]
+        )
         del told["longest_wait"]
         claims.finish(ledger, claim, {**told, "micro_batches": 1, "seconds": 0.5})
     assert read(collector, names.SPARK_BATCHES) == {("orders {eu}",): 2}

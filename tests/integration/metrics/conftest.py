@@ -1,4 +1,4 @@
-"""What tests of metrics look at."""
+"""Fixtures of tests of metrics."""
 
 from __future__ import annotations
 

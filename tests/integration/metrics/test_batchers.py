@@ -1,4 +1,4 @@
-"""What is shown of a Batcher, and that nobody is disturbed by it."""
+"""Metrics of a Batcher, which disturb nothing else."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_waits_and_what_is_in_flight_is_shown_while_it_is(shown: Shown) -> 
         batcher.resume()
 
 
-def test_waiting_is_reckoned_from_the_first_enqueue(shown: Shown) -> None:
+def test_waiting_is_measured_from_the_first_enqueue(shown: Shown) -> None:
     waits: list[float] = []
 
     def on_batch(batch: list[Operation]) -> None:
@@ -94,7 +94,7 @@ def test_waiting_is_reckoned_from_the_first_enqueue(shown: Shown) -> None:
             if number % 10 == 0:
                 batcher.turn(LOOK)
     assert shown("operation_wait_seconds_count") == 120
-    # What is not known of single ones stays within the time between two looks of the engine.
+    # The error of single operations stays within the time between two looks of the engine.
     assert shown("operation_wait_seconds_sum") == pytest.approx(sum(waits), abs=120 * LOOK)
     assert shown("operation_wait_seconds_bucket", le="0.25") == 120
     assert sum(waits) > 120 * LOOK
@@ -123,10 +123,10 @@ class Bad:
         raise RuntimeError
 
     def raised(self, batch: OperationBatch, now: float) -> None:
-        raise AssertionError("it was told again")
+        raise AssertionError("it was called again")
 
     def returned(self, batch: OperationBatch, seconds: float) -> None:
-        raise AssertionError("it was told again")
+        raise AssertionError("it was called again")
 
 
 def test_an_observer_that_raises_breaks_nothing_and_is_forgotten(
@@ -141,10 +141,10 @@ def test_an_observer_that_raises_breaks_nothing_and_is_forgotten(
     assert shown("operations_total", outcome="done") == 100
     assert shown("batch_size_sum") == 100
     said = [it.message.partition(":")[0] for it in caplog.records if it.module == "observers"]
-    assert said == ["an observer raised, and is told nothing more"]
+    assert said == ["an observer raised, and is not called again"]
 
 
-def test_exemplars_stand_beside_callbacks_and_one_that_raises_costs_only_itself(
+def test_exemplars_are_shown_with_callbacks_and_one_that_raises_costs_only_itself(
     shown: Shown,
 ) -> None:
     def trace(batch: list[Operation]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What instrument() takes, what it keeps, and what joins."""
+"""Objects that instrument() takes, what it keeps, and what joins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_cannot_be_read_hides_nothing_else(
     timeline.close()
 
 
-def test_what_was_counted_outlives_whoever_counted_it(shown: Shown) -> None:
+def test_counters_outlive_the_object_that_counted(shown: Shown) -> None:
     watcher = Watcher(lambda batch: None)
 
     def work() -> None:
@@ -78,7 +78,7 @@ def test_what_is_shown_already_is_not_watched_twice(
     timeline.close()
 
 
-def test_nobody_waits_for_a_scrape_that_waits(shown: Shown) -> None:
+def test_a_scrape_that_waits_holds_up_no_other_thread(shown: Shown) -> None:
     asked, answered = threading.Event(), threading.Event()
 
     class Far:
@@ -160,7 +160,7 @@ def test_a_kind_of_the_users_own_joins(shown: Shown) -> None:
         return [OvenPart(oven)]
 
     class Bakery:
-        """Consists of others."""
+        """Something that only consists of others."""
 
         def __init__(self) -> None:
             self.oven = Oven()

@@ -69,7 +69,7 @@ def test_importing_starts_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_prometheus_clients_own_registry_is_used_if_none_is_said() -> None:
+def test_the_registry_of_prometheus_client_is_the_default() -> None:
     batcher = Batcher()
     with instrument(batcher, name="own"):
         labels = {"batcher": "own", "limit": ""}
@@ -179,7 +179,7 @@ def work():
     with batcher:
         batcher.pause(60)
         batcher.enqueue_many([Operation(Watcher(print), 5, n) for n in range(3)])
-        limiter.give_me(5, "somebody")
+        limiter.give_me(5, "another")
         while limiter.standing().connected is not False:
             pass
         show("there")
@@ -214,7 +214,7 @@ def test_what_is_gone_is_not_there_any_more_in_multi_process_mode_either(tmp_pat
     assert gone["dispatcher_pauses_total"] == there["dispatcher_pauses_total"] == 1
 
 
-def test_a_copy_that_fails_is_said_and_made_again(
+def test_a_copy_that_fails_is_logged_and_made_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class OnAFullDisk(PartsCollector):

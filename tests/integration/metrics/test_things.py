@@ -1,4 +1,4 @@
-"""What is shown of limiters, gates, builders and topics."""
+"""Metrics of limiters, gates, builders and topics."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_a_limiter_comes_with_its_batcher(shown: Shown) -> None:
     instrument(batcher, shown.registry)
     instrument(limiter, shown.registry)  # again is no error, and counts nothing twice
     with batcher:
-        limiter.give_me(3_005, "somebody who waits while this is looked at")
+        limiter.give_me(3_005, "a claimant that waits meanwhile")
         until(lambda: shown("fair_share") == pytest.approx(3))
         held = shown("partitions", state="held")
-        assert held >= 3  # nobody else wants any
+        assert held >= 3  # no other instance wants any
         assert shown("capacity", limit="orders", kind="shared") == pytest.approx(1_000 * held)
         assert shown("partitions", state="wanted") == 3
         assert shown("permit_turn") == shown("uncertain_seconds") == shown("refused") == 0
-        limiter.give_me(0, "somebody who waits while this is looked at")
+        limiter.give_me(0, "a claimant that waits meanwhile")
         batcher.enqueue_many(operations(watcher, 100, cost=10))
         assert batcher.drain(30)
     spent = [shown("spent_cost_total", kind=kind) for kind in ("shared", "reserved")]

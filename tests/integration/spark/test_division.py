@@ -13,11 +13,13 @@ from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
+from dispatcher.spark._most_cost import MostCost
 from limiters.embedded import EmbeddedRedis
 from tests.waiting import LONG
 
-FIRST = Division(4, 500, 20_000.0)
-OTHER = Division(2, 100, None)
+FIRST = Division(4, 500, MostCost.of(20_000))
+OTHER = Division(2, 100)
+VECTOR = Division(3, 50, MostCost.of({"tokens": 0.1, "a=b, c%": 0, "requests": 600}))
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def claimed(place: Place, batch: int, division: Division | None) -> SendClaim:
         redis.close()
 
 
-@pytest.mark.parametrize("division", [FIRST, OTHER, Division(1, 1, 5)])
+@pytest.mark.parametrize("division", [FIRST, OTHER, VECTOR, Division(1, 1, MostCost.of(5))])
 def test_k8_a_division_is_read_as_it_was_written(division: Division) -> None:
     assert Division.read(division.written()) == division
     assert Division.read("") is None
@@ -48,6 +50,8 @@ def test_k8_a_replay_is_given_the_division_with_which_the_micro_batch_was_begun(
     assert claimed(place, 7, FIRST).division == FIRST
     assert claimed(place, 7, OTHER).division == FIRST
     assert claimed(place, 8, OTHER).division == OTHER
+    assert claimed(place, 9, VECTOR).division == VECTOR
+    assert claimed(place, 9, FIRST).division == VECTOR
 
 
 def test_k8_who_packs_nothing_does_so_in_a_replay_as_well(place: Place) -> None:
@@ -88,12 +92,21 @@ def test_k8_packs_of_rules_that_are_not_known_here_are_refused(
     client, stream = connect(place.url), place.key("stream", place.checkpoint)
 
     client.hset(stream, "division", "7 99 what it may be")
-    with pytest.raises(ChangedSinkError, match="packs by rules 99, and this one knows rules 1"):
+    with pytest.raises(
+        ChangedSinkError, match="packs by rules 99, and this one knows rules 1 and 2"
+    ):
         claimed(place, 7, FIRST)
     assert claimed(place, 7, None).division is None
-    client.hset(stream, "division", "7 1 0 500 -")
-    with pytest.raises(LedgerError, match="damaged"):
-        claimed(place, 7, FIRST)
+    for damaged in (
+        "1 0 500 -",
+        "1 4 500 tokens=1.0",
+        "2 4 500 7.0",
+        "2 4 500 tokens",
+        "2 4 500 a=b",
+    ):
+        client.hset(stream, "division", f"7 {damaged}")
+        with pytest.raises(LedgerError, match="damaged"):
+            claimed(place, 7, FIRST)
 
 
 @pytest.mark.parametrize("subjects", [3, 700, 6_000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,9 +16,11 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError, UnusableRowsError
+from dispatcher.spark import context as contexts
 from dispatcher.spark._ledger import claims
 from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
 from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._most_cost import MostCost
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.formats import AsDict
@@ -25,7 +28,7 @@ from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._rows.packs import Pack
 from dispatcher.spark._task.delivery import Delivery
 from dispatcher.spark._task.micro_batch_id import MicroBatchId
-from dispatcher.spark._task.sums import NAMES, Sums
+from dispatcher.spark._task.sums import Sums
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig
@@ -34,7 +37,7 @@ from tests.unit.spark.test_cutting import all_units
 from tests.waiting import LONG
 
 COLUMNS = Columns("subject", "time")
-MOST = Division(1, 10, None)
+MOST = Division(1, 10)
 Call = tuple[Context, list[int]]
 
 
@@ -97,7 +100,7 @@ def run(
         division=division,
     )
     (sums,) = job.run(pa.Table.from_pylist(given).to_batches(at_once))
-    return {name: sums.column(name)[0].as_py() for name in NAMES}
+    return {name: sums.column(name)[0].as_py() for name in sums.schema.names}
 
 
 class Handler:
@@ -151,6 +154,34 @@ def test_k8_a_batch_holds_several_subjects_and_the_context_says_which_rows_are_w
     for part in context.subjects:
         assert found[part.start : part.end] == numbers(rows(str(part.subject)))
         assert (part.first, part.last, part.late) == (0, 1, False)
+
+
+def test_a_handler_that_reads_the_subject_of_several_is_told_so_in_the_log_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contexts, "_SAID", threading.Event())
+
+    def reads(batch: list[Any], context: Context) -> None:
+        repr(context)
+        assert context.subject is None or len(context.subjects) == 1
+
+    run(reads, rows("a"))
+    assert caplog.messages == []
+    run(reads, rows("abcdefghijkl"))
+    (said,) = caplog.messages
+    assert "query 'orders' has read context.subject, which is None in a batch of several" in said
+
+
+def test_log_lines_of_an_executor_name_the_handler(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(BatchFailedError):
+        run(never_takes, rows("ab"))
+
+    (line,) = caplog.messages
+    assert line.startswith("a batch of Watcher(tests.integration.spark.test_packs:never_takes) fai")
+
+
+def never_takes(batch: list[Any]) -> None:
+    raise RuntimeError("not liked")
 
 
 def test_k8_a_batch_of_one_subject_is_told_as_without_packs() -> None:
@@ -218,8 +249,8 @@ def price(row: dict[str, Any]) -> float:
 
 
 COSTS: list[dict[str, Any]] = [
-    {"division": Division(1, 10, 5.0)},
-    {"division": None, "cut": Cut(10, 5.0)},
+    {"division": Division(1, 10, MostCost.of(5))},
+    {"division": None, "cut": Cut(10, MostCost.of(5))},
 ]
 
 
@@ -237,7 +268,7 @@ def test_a_row_that_costs_more_than_a_batch_may_is_a_dead_letter_and_all_others_
 
     ((subject, found, reason),) = dead
     assert (subject, found) == ("b", [EXPENSIVE])
-    assert "it costs 6, and a batch may cost 5: max_batch_cost, or what the limit" in reason
+    assert "it costs 6, and the rows of a batch may cost 5: max_batch_cost, or" in reason
     of_b = [n for batch in handler.batches for n in batch if n in numbers(rows("b", 4))]
     assert of_b == sorted(of_b), "in order of time"
     sent = sorted(n for batch in handler.batches for n in batch)
@@ -306,7 +337,7 @@ def test_k8_any_number_of_packs_may_fail_at_once(concurrency: int) -> None:
         handler,
         given,
         concurrency=concurrency,
-        division=Division(1, 6, None),
+        division=Division(1, 6),
         dead_letters=lambda batch: dead.extend(row["n"] for row in batch),
     )
 
@@ -363,13 +394,13 @@ def test_k8_a_row_that_costs_more_than_the_limit_becomes_a_dead_letter_and_nothi
     def take_dead(batch: list[Any]) -> None:
         dead.extend(numbers(batch))
 
-    most = Division(1, 10, 20.0)
+    most = Division(1, 10, MostCost.of(20))
     run(handler, rows("abc"), division=most, cost=price, dead_letters=take_dead)
 
     assert dead == [9801]
     assert sorted(n for batch in handler.batches for n in batch) == [9700, 9701, 9800, 9900, 9901]
     with pytest.raises(
-        UnusableRowsError, match=r"a row of subject 'b' .* it costs 25, and a batch may"
+        UnusableRowsError, match=r"a row of subject 'b' .* it costs 25, and the rows of a batch may"
     ):
         run(Handler(), rows("abc"), division=most, cost=price)
 
@@ -429,9 +460,7 @@ def test_k8_late_rows_go_before_in_a_batch_of_their_own(claimed: Claimed) -> Non
     run(Handler(), rows("bd", 1, since=5), claimed(1))
     mixed = sorted(rows("abcd", 2) + rows("abcd", 2, since=6), key=lambda row: row["subject"])
     handler = Handler()
-    sums = run(
-        handler, mixed, claimed(2, replace(MOST, most_rows=16)), division=Division(1, 16, None)
-    )
+    sums = run(handler, mixed, claimed(2, replace(MOST, most_rows=16)), division=Division(1, 16))
 
     (late, first), (rest, second) = handler.calls
     assert (late.late, rest.late) == (True, False)
@@ -530,7 +559,12 @@ def test_k8_a_pack_that_no_longer_fits_a_limit_that_was_lowered_is_sent_by_subje
 
 def test_k8_a_handler_is_given_no_more_than_rows_and_cost_allow() -> None:
     handler = Handler()
-    run(handler, rows("abcdefgh", 3), division=Division(1, 100, 7.0), cost=lambda row: 1.1)
+    run(
+        handler,
+        rows("abcdefgh", 3),
+        division=Division(1, 100, MostCost.of(7)),
+        cost=lambda row: 1.1,
+    )
 
     assert max(map(len, handler.batches)) == 6
     assert sorted(n for found in handler.batches for n in found) == numbers(rows("abcdefgh", 3))

@@ -20,7 +20,6 @@ from dispatcher.spark._ledger.claims import SendClaim
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
-from dispatcher.spark._task.sums import NAMES
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig, RedisLeaseManager, SharedResource
@@ -54,7 +53,7 @@ def run(
 ) -> dict[str, float]:
     sending = DeliveryOptions(handler=handler, **{"cost": 1.0, "rows": "dict", **told})
     (sums,) = TaskJob(sending, COLUMNS, Cut(most), "number", "orders", 1, claim).run([batch])
-    return {name: sums.column(name)[0].as_py() for name in NAMES}
+    return {name: sums.column(name)[0].as_py() for name in sums.schema.names}
 
 
 RETRIED: dict[str, Any] = {"retry": wait_fixed(0.01), "max_attempts": 3}

@@ -21,11 +21,12 @@ from dispatcher.spark._ledger import claims
 from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.expressions import Expression
 from dispatcher.spark._rows.formats import AsDict
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.delivery import Delivery
 from dispatcher.spark._task.micro_batch_id import MicroBatchId
-from dispatcher.spark._task.sums import NAMES, Sums
+from dispatcher.spark._task.sums import Sums
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig
@@ -82,7 +83,7 @@ def run(
     sending = DeliveryOptions(handler=handler, cost=1.0, rows="dict", **told)
     job = TaskJob(sending, *shape, "number", "orders", 1, claim, gate=gate)
     (sums,) = job.run([rows(subject) for subject in subjects])
-    return {name: sums.column(name)[0].as_py() for name in NAMES}
+    return {name: sums.column(name)[0].as_py() for name in sums.schema.names}
 
 
 def test_each_call_of_the_handler_counts_with_its_time_also_one_that_fails() -> None:
@@ -301,14 +302,14 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
         handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
     )
     (sums,) = TaskJob(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
-    told = {name: sums.column(name)[0].as_py() for name in NAMES}
+    told = {name: sums.column(name)[0].as_py() for name in sums.schema.names}
     assert tries == [2, 2, 2, 2]
     assert (told["rejected_rows"], told["retries"], told["cost"]) == (6, 1, 0)
 
 
 def test_costs_may_be_decimals() -> None:
     priced = rows(price=pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
-    columns = Columns("subject", "time", cost="price")
+    columns = Columns("subject", "time", costs={"": Expression("price")})
     sending = DeliveryOptions(handler=lambda batch: None, cost="price", rows="dict")
     (sums,) = TaskJob(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
     assert sums.column("cost")[0].as_py() == 9.0

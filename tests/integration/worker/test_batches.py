@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from tenacity.wait import wait_fixed
 
-from dispatcher import PartialFailure, Reject, Retry, Throttled
+from dispatcher import PartialFailure, Reject, Retry, SettlementError, Throttled
 from dispatcher.timeline import Lease, Message, Snapshot, Timeline
 from dispatcher.worker import Life, WorkerContext
 from limiters import InFlight, Limits, ProvisionedResource, Rate
 from limiters.embedded import EmbeddedRedis
 from tests.integration.worker.handled import Made, Noted, create, dead, many
 from tests.waiting import until
+from tests.worker_leases import lease
 
 
 def test_what_succeeds_is_deleted(timeline: Timeline, run: Made) -> None:
@@ -229,3 +230,27 @@ def test_costs_in_several_dimensions_are_charged_by_message_and_by_batch(
     assert "costs 5000 of tokens, more than the limiter's max_capacity of 1000" in said["large"]
     assert "has no field 'size'" in said["none"]
     until(lambda: limiter.standing().demand == {})
+
+
+def test_z1_a_handler_settles_the_call_or_a_message(timeline: Timeline, run: Made) -> None:
+    create(timeline, *many(2))
+    limiter = ProvisionedResource(Limits(units=Rate(1_000, per=600, burst=1_000)))
+    spent: list[float] = []
+    refused: list[str] = []
+
+    def handler(messages: Sequence[Lease], context: WorkerContext) -> None:
+        context.settle(7, messages[0])
+        context.settle(35)
+        kept.append((context, messages[0]))
+        with pytest.raises(SettlementError, match="is not of this call"):
+            context.settle(1, kept[0][1] if len(kept) > 1 else lease())
+        refused.append("stranger")
+
+    kept: list[tuple[WorkerContext, Lease]] = []
+    worker = run(handler, max_batch_size=2, cost=100, batch_cost=50, rate_limiter=limiter)
+    until(lambda: worker.totals.done == 2)
+    assert len(refused) == len(kept)
+    spent.append(limiter._ledger.spent(time.monotonic()))  # type: ignore[attr-defined]
+    assert spent == [35.0 * len(kept)]
+    with pytest.raises(SettlementError):
+        kept[0][0].settle(1)

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession, functions
 from redis import Redis
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
-from dispatcher.spark import (
-    LimiterConfig,
-)
+from dispatcher.spark import LimiterConfig
+from limiters import ArgumentError
 from limiters.embedded import EmbeddedRedis
+from limiters.limits import InFlight, Limits, Rate
 from tests.spark.handlers import notes, noting, take
 from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
 
@@ -60,7 +60,7 @@ def test_what_costs_more_than_there_ever_is_fails_with_a_hint(
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=2, factor=1)
 
-    told: dict[str, Any] = {"limiter": limiter, "pack": False}
+    told: dict[str, Any] = {"limiter": limiter, "order": "global", "max_batch_size": 3}
     with pytest.raises(PySparkException, match="max_batch_cost"):
         sink(**told)(frame(spark, ROWS), 0)
 
@@ -69,16 +69,81 @@ def test_what_costs_more_than_there_ever_is_fails_with_a_hint(
     assert len(notes(tmp_path / "dead")) == 3
 
 
+@pytest.mark.parametrize(("pack", "batches"), [(True, 3), (False, 3)])
 def test_k8_no_pack_costs_more_than_the_limit_can_grant(
-    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+    spark: SparkSession,
+    sink: Made,
+    log: Path,
+    shared_redis: EmbeddedRedis,
+    pack: bool,
+    batches: int,
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=4, factor=1)
 
-    made = sink(limiter=limiter, partitions=1)
+    made = sink(limiter=limiter, partitions=1, pack=pack)
     made(frame(spark, ROWS), 0)
 
     assert made.last is not None
-    assert (made.last.sent_rows, made.last.batches) == (9, 3)
+    assert (made.last.sent_rows, made.last.batches) == (9, batches)
+
+
+def test_a_batch_of_one_subject_costs_no_more_than_the_limit_can_grant(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=2, factor=1)
+
+    sink(limiter=limiter, pack=False)(frame(spark, ROWS), 0)
+
+    assert taken(log, "a") == [[10, 20], [30]]
+
+
+API = Limits(requests=Rate(5_000), tokens=Rate(5_000), calls=InFlight(2))
+
+
+def test_v3_a_row_costs_in_each_dimension_what_was_said_and_a_batch_besides(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    limiter = LimiterConfig(url=shared_redis.url, name="api", shared_capacity=API)
+    cost = {
+        "requests": 2,
+        "tokens": functions.col("n") * 2,
+    }
+    made = sink(limiter=limiter, cost=cost, batch_cost={"requests": 1, "calls": 1})
+    made(frame(spark, ROWS), 0)
+
+    assert made.last is not None
+    calls = made.last.calls
+    assert made.last.cost == {"requests": 18 + calls, "tokens": 2 * 189, "calls": calls}
+    assert made.last.used is not None
+    assert made.last.used > 0
+    assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(n for *_, n in ROWS)
+
+
+@pytest.mark.parametrize("tokens", ["n", lambda row: row["n"]])
+def test_v7_packs_are_bounded_in_each_dimension(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis, tokens: Any
+) -> None:
+    small = Limits(requests=Rate(100), tokens=Rate(130))
+    limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=small)
+    cost = {"requests": 1, "tokens": tokens}
+    made = sink(limiter=limiter, cost=cost, batch_cost={"tokens": 4}, partitions=1)
+    made(frame(spark, ROWS), 0)
+
+    packs: dict[str, int] = {}
+    for one in notes(log):
+        packs[one["pack"]] = packs.get(one["pack"], 0) + sum(one["numbers"])
+    # a, b and c cost 60, 63 and 66 in all.
+    assert sorted(packs.values()) == [66, 123]
+
+
+def test_a_text_is_refused_as_a_cost(spark: SparkSession, sink: Made) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"cost must be a number, not 'subject'; it is a string"
+    ):
+        sink(cost="subject")(frame(spark, ROWS), 0)
+    said = r"cost\['tokens'\] must be a number, .*; it is a string. Cast it"
+    with pytest.raises(ArgumentError, match=said):
+        sink(cost={"tokens": functions.col("subject")})(frame(spark, ROWS), 0)
 
 
 def test_k4_an_empty_micro_batch_asks_nobody_for_capacity(

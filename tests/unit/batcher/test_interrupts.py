@@ -205,7 +205,7 @@ def test_c3_an_interrupted_acquire_of_a_shared_limit_keeps_nothing() -> None:
             clock.advance(2.1)
             assert limiter.acquire(1_000, timeout=5), where
             clock.advance(2.1)
-            (ledger,) = limiter._budget._reserved
+            (ledger,) = limiter._budget.reserved_ledgers
             assert ledger.spent(clock.now()) == ledger.pledged == 0, where
             assert limiter.standing().demand == 0, where
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.cli._commands.limit.ramp import OneRamp
 from dispatcher.cli._commands.worker.used_table import page
 from dispatcher.cli._options.configuration import (
     Commands,
@@ -22,6 +23,7 @@ from dispatcher.cli._options.declaring import Command, CommandGroup, argument, f
 from dispatcher.cli._options.parser import Invocation, Parser
 from dispatcher.cli._terminal.tables import plain
 from dispatcher.cli.main import command_line
+from limiters._limits_text import read_number_or_text
 
 KNOWN = Commands(
     below={
@@ -39,7 +41,7 @@ class WorkOptions:
     topic: tuple[str, ...] = option("of what", "TOPIC", ())
     lease_time: float = option("how long, 100 %", "S", 30.0)
     concurrency: int = option("how many", "N", 16)
-    cost: float | str = option("a number, or a field", "C", 1.0)
+    cost: float | str = option("a number, or a field", "C", 1.0, read=read_number_or_text)
     order: str | None = option("in which", "", choices=["time", "none"])
     level: str = option("of the log", "", "INFO", read=str.upper, choices=["DEBUG", "INFO"])
     fail_fast: bool = flag("do not wait for Redis")
@@ -342,7 +344,7 @@ def test_the_example_in_the_documents_is_one(
     ):
         call = called(command_line(), *words, "--config", str(path))
         said[words[0], words[-1]] = call.options()
-    assert said["limit", "orders"].ramp == (1_000.0, 60.0)
+    assert said["limit", "orders"].ramp == OneRamp(1_000.0, 60.0)
     assert said["limit", "orders"].lease_time == 5
     assert said["limit", "orders"].prefix == said["top", "top"].prefix == "shop"
     assert said["timeline", "mails"].prefix == "shop-timelines"

@@ -20,7 +20,7 @@ from dispatcher.worker._options import WorkerOptions
 from docs.option_table import table
 from limiters import ArgumentError, LimiterConfig
 from limiters._support.options import options_of
-from limiters.leases._options import TermsChange
+from limiters.leases._operator import TermsChange
 
 
 def commands(parser: Parser) -> Iterator[Parser]:
@@ -131,7 +131,7 @@ def test_a_value_that_is_refused_is_named_with_its_place(monkeypatch: pytest.Mon
 
 def test_every_option_of_a_limit_that_can_be_written_is_one_of_a_worker() -> None:
     worker = {one.attribute for one in COMMANDS["dispatcher worker"].settings}
-    written = {name for name, one in options_of(LimiterConfig).items() if one.kind is not None}
+    written = {name for name, one in options_of(LimiterConfig).items() if one.can_be_written}
     of_a_worker = {own for own, flag in LIMIT.flags.items() if flag[2:].replace("-", "_") in worker}
     assert set(options_of(LimiterConfig)) - written == {"ramp"}, "a pair"
     assert written == of_a_worker

@@ -52,6 +52,11 @@ def test_n5_as_long_as_nothing_ran_slots_are_needed_for_what_waits() -> None:
     assert needs_of([rate(30, 30, 60, 6.0), slots(30, 0, 50)], seconds=6.0) == [30, 30]
 
 
+def test_v4_costs_that_vanish_in_a_product_are_all_that_is_needed() -> None:
+    wanted = [rate(5e-324, 5e-324, 60, 0.1), slots(1, 1, 50)]
+    assert needs_of(wanted, seconds=6.0) == [5e-324, 1]
+
+
 @given(
     st.lists(
         st.tuples(

@@ -115,7 +115,7 @@ def test_c9_capacities_change_by_dimension_and_windows_in_proportion() -> None:
     ("capacity", "message"),
     [
         (5, "capacity must say of which dimension it is, not 5; as in {'requests': 5}"),
-        ({"toks": 5}, "capacity must be of requests and tokens and calls alone"),
+        ({"toks": 5}, "capacity must be of requests, tokens and calls alone"),
         ({"calls": 1.5}, "capacity must be a whole number, not 1.5"),
         ({"tokens": 0}, r"capacity\['tokens'\] must be more than zero"),
     ],

@@ -171,7 +171,7 @@ def test_b5_a_stop_tells_those_who_wait(limiter: ProvisionedResource) -> None:
     ("cost", "message"),
     [
         ({"calls": 0.5}, r"cost\['calls'\] must be a whole number, not 0.5"),
-        ({"requests": 1, "toks": 1}, "cost must be of requests and tokens and calls alone"),
+        ({"requests": 1, "toks": 1}, "cost must be of requests, tokens and calls alone"),
         (7, "cost must say of which dimension it is, not 7; as in {'requests': 7}"),
         ({"tokens": -1}, r"cost\['tokens'\] must be zero or more"),
     ],

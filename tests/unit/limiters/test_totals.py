@@ -8,14 +8,17 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limiters import InFlight, Limits, Rate
 from limiters._instance_share import InstanceShare
 from limiters._stats.tally import Tally
-from limiters.leases import COUNTERS
+from limiters.leases import COUNTERS, LimitView
+from limiters.leases._bounds import terms_of_limits
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
-from limiters.leases._messages import Kind, Request, Terms
-from limiters.leases._terms_change import LimitChange
+from limiters.leases._messages import BoundTerms, Kind, Request, Terms
+from limiters.leases._terms_change import BoundChange, LimitChange
+from limiters.leases._totals import counters_of
 from limiters.leases.protocol import view_of
 from tests.examples import examples
 
@@ -153,6 +156,31 @@ def test_totals_outlive_another_server_and_other_terms_but_not_that_the_limit_is
     assert dict(zip(COUNTERS, view.totals, strict=False))["operations_done"] == 3
     assert limit.delete("another server", 1_900, "token")
     assert counted(limit) == 0
+
+
+def test_what_each_dimension_spent_is_counted_under_its_name_and_never_under_another() -> None:
+    limits = Limits(requests=Rate(100), tokens=Rate(1_000), calls=InFlight(5))
+    terms = terms_of_limits(limits, factor=1.0, lease=2_000)
+    limit = coordinator()
+    worker = Worker("w", terms)
+    worker.tally = Tally(counters_of(limits.dimensions))
+    worker.tally.publish(lambda: {"spent_shared": 3, "spent_reserved of tokens": 70})
+    worker.exchange(limit, 1_000)
+    worker.exchange(limit, 1_500)
+    assert looked(limit).done["spent_shared"] == 3
+    assert looked(limit).done["spent_reserved of tokens"] == 70
+    assert looked(limit).done["spent_shared of calls"] == 0
+    bound = BoundChange(50.0, 1_000, BoundTerms.rate(50.0, 1_000).lasting)
+    change = LimitChange((bound,), 1.0, 2_000, "tokens:start")
+    assert limit.set_terms("server", 1_700, "token", change)
+    assert looked(limit).done["spent_shared"] == 0
+
+
+def looked(limit: Coordinator) -> LimitView:
+    assert limit.limit is not None
+    view = view_of(limit.limit, limit.totals.counts, 1_800, 0)
+    assert view is not None
+    return view
 
 
 def test_a_source_that_ended_or_raises_keeps_what_it_said() -> None:

@@ -222,7 +222,7 @@ def test_n1_one_that_begins_beside_calls_that_are_too_many_already_is_over() -> 
 
 
 def test_v7_a_log_of_another_dimension_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="cost must be of requests and tokens and calls alone"):
+    with pytest.raises(ArgumentError, match="cost must be of requests, tokens and calls alone"):
         verify_limits([(0.0, "a", {"toks": 1})], API)
     with pytest.raises(ArgumentError, match="limits must name at least one Limits"):
         verify_limits([], [])
@@ -242,3 +242,33 @@ def test_the_verdict_has_a_line_for_each_bound() -> None:
 def test_a_log_of_one_dimension_takes_numbers() -> None:
     assert verify_limits([(0.0, "a", 5), (0.5, "a", 5)], Limits.of(10)).holds
     assert not verify_limits([(0.0, "a", 1, 2.0), (1.0, "a", 1)], Limits(calls=InFlight(1))).holds
+
+
+def test_z1_actual_costs_are_judged_where_the_log_has_them() -> None:
+    log = [(0.0, "a", 9.0, 4.0), (0.2, "b", 9.0, 5.0), (0.3, "a", 1.0, None), (0.9, "b", 1.0)]
+    verdict = verify(log, 10)
+    assert verdict.over == 1, "by the last one, which has no actual cost: 4 + 5 + 1 + 1"
+    assert (verdict.total, verdict.estimated) == (11.0, 20.0)
+    assert verdict.cost_ratio == 0.55
+    assert str(verdict).endswith("; 0.5500 of the estimated costs")
+    assert fairness(log, ["a", "b"], start=0, end=1) == fairness(
+        [(0.0, "a", 5.0), (0.0, "b", 6.0)], ["a", "b"], start=0, end=1
+    )
+
+
+def test_z1_of_several_dimensions_those_that_were_settled_are_judged() -> None:
+    limits = Limits(requests=Rate(10), tokens=Rate(100))
+    log = [
+        SpentCall(0.0, "a", {"requests": 1, "tokens": 90}, 0.5, {"tokens": 20}),
+        SpentCall(0.1, "a", {"requests": 1, "tokens": 90}, 0.5, {"tokens": 81}),
+    ]
+    verdict = verify_limits(log, limits)
+    assert verdict.of("requests")[0].total == 2
+    (tokens,) = verdict.of("tokens")
+    assert (tokens.over, tokens.worst, tokens.estimated) == (1, 1.01, 180)
+
+
+@pytest.mark.parametrize("actual", [-1.0, math.nan, math.inf])
+def test_a_log_with_an_impossible_actual_cost_is_refused(actual: float) -> None:
+    with pytest.raises(ArgumentError, match="costs of zero or more"):
+        verify([(0.0, "a", 1.0, actual)], 10)

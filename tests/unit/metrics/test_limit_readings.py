@@ -1,4 +1,4 @@
-"""What metrics say of a limit, and of one limiter that shares it."""
+"""Metrics of a limit, and of one limiter that shares it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from dispatcher.metrics import Options
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._cluster.cluster import read_limit
+from dispatcher.metrics._cluster.limit_readings import read_limit
 from dispatcher.metrics._kinds.limits import LimiterPart
 from dispatcher.metrics._names import Metric
 from dispatcher.metrics.readings import Reading
 from limiters import MemoryLeaseManager, SharedResource
-from limiters._stats.standing import Standing
+from limiters._stats.standing import BoundStanding, Standing
 from limiters.leases import LimitView
 from tests.views import instance, limit
 from tests.waiting import until
@@ -43,12 +43,12 @@ def test_shares_are_partitions_with_fractions_that_add_up_to_all_of_them() -> No
     assert (names.MEMBER_PARTITIONS, ("orders", "worker-2:1")) not in told
 
 
-def test_who_waits_for_a_permit_is_told_with_its_cost_and_for_how_long() -> None:
+def test_instances_that_wait_for_a_permit_are_shown_with_its_cost_and_for_how_long() -> None:
     view = limit(
         instance("1", waits_for=500.0, waits_ms=2_100),
         instance("2", waits_for=200.0, waits_ms=300),
         instance("3"),
-        instance("4", waits_for=900.0, waits_ms=9_000, lease_ms=-1),  # nobody knows whether it does
+        instance("4", waits_for=900.0, waits_ms=9_000, lease_ms=-1),  # it may wait no longer
     )
     told = read(view)
     assert told[names.CLUSTER_WAITING, ("orders",)] == 2
@@ -59,7 +59,7 @@ def test_who_waits_for_a_permit_is_told_with_its_cost_and_for_how_long() -> None
     assert read(limit())[names.CLUSTER_WAITING_LONGEST, ("orders",)] == 0
 
 
-def test_uncertainty_is_told_with_its_cause_and_what_is_left_of_it() -> None:
+def test_uncertainty_is_shown_with_its_cause_and_what_is_left_of_it() -> None:
     told = read(limit(uncertain_ms=4_200, cause="the server is another one", skew_ms=3_100))
     assert told[names.CLUSTER_UNCERTAIN, ("orders", "the server is another one")] == 4.2
     assert told[names.CLUSTER_SKEW, ("orders",)] == 3.1
@@ -93,17 +93,28 @@ def test_sums_only_leave_out_each_instance() -> None:
     assert not [metric for metric, _ in told if "member" in metric.labels]
 
 
-def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limiter_shows_all_that_its_standing_has(monkeypatch: pytest.MonkeyPatch) -> None:
     standing = Standing(
         "orders",
         shared=500.0,
         reserved=20.0,
         max=1_020.0,
         demand=900.0,
+        bounds=(
+            BoundStanding(
+                "",
+                shared=500.0,
+                reserved=20.0,
+                max=1_020.0,
+                demand=900.0,
+                spent_shared=70.0,
+                spent_reserved=7.0,
+                partitions_held=6.7,
+                partitions_wanted=9.0,
+                fair_share=6.5,
+            ),
+        ),
         member="worker-1:1",
-        partitions_held=6.7,
-        partitions_wanted=9.0,
-        fair_share=6.5,
         permits=7,
         permit_wait=2.1,
         turn=3,
@@ -118,6 +129,12 @@ def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPa
     told = values_of(*part.read())
     for metric, labels, value in (
         (names.LIMITER_INFO, ("orders", "worker-1:1"), 1),
+        (names.CAPACITY, ("orders", "shared"), 500.0),
+        (names.CAPACITY, ("orders", "reserved"), 20.0),
+        (names.CAPACITY, ("orders", "max"), 1_020.0),
+        (names.DEMAND, ("orders",), 900.0),
+        (names.SPENT, ("orders", "shared"), 70.0),
+        (names.SPENT, ("orders", "reserved"), 7.0),
         (names.PARTITIONS, ("orders", "held"), 6.7),
         (names.PARTITIONS, ("orders", "wanted"), 9.0),
         (names.FAIR_SHARE, ("orders",), 6.5),

@@ -120,7 +120,7 @@ def batch_of(count: int, first: int, cost: float) -> OperationBatch:
     return batch
 
 
-def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_while_nobody_does() -> None:
+def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_if_none_does() -> None:
     watch, ended = Watch(Options(None, None, None)), threading.Event()
 
     def scrape() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -25,8 +26,9 @@ from dispatcher.report import (
 from dispatcher.report._charts.histograms import sizes, waits
 from dispatcher.report._charts.shares import granted_again, held_at, shares, shown
 from dispatcher.report._charts.svg import IMAGE, NARROW, WIDTH, picture
-from dispatcher.report._charts.use import use, windows
+from dispatcher.report._charts.use import use
 from dispatcher.report.page import facts
+from dispatcher.report.run import CallsRun
 from limiters import InFlight, Limits, Rate
 
 RUN = Run(
@@ -58,8 +60,8 @@ def texts(text: str) -> list[str]:
 
 
 def test_a_column_is_what_was_spent_in_the_period_that_ends_there() -> None:
-    assert windows(RUN, "a", [5.0, 5.9, 6.0, 6.3]) == [50, 50, 0, 60]
-    assert windows(RUN, "b", [5.4, 6.4, 6.5]) == [0, 30, 0]
+    assert RUN.columns("a", [5.0, 5.9, 6.0, 6.3]) == [50, 50, 0, 60]
+    assert RUN.columns("b", [5.4, 6.4, 6.5]) == [0, 30, 0]
 
 
 @given(st.lists(st.tuples(st.floats(0, 20), st.sampled_from("abc"), st.floats(0.1, 9)), min_size=1))
@@ -330,7 +332,58 @@ def test_several_limits_have_a_column_for_each_window_and_a_line_for_calls(tmp_p
     assert not verdict.holds
     assert [bound.dimension for bound, found in verdict.bounds if found.over] == ["tokens"]
     said = texts((tmp_path / "run.html").read_text())
-    for bound in limits.bounds[:3]:
+    for bound in limits.bounds:
         assert f"API, {bound}" in said
-    assert any(one.startswith("calls: 1 in flight: no window over of 2") for one in said)
     assert any("1,100" in one for one in said)
+    assert any(one.startswith("Used most: ") for one in said)
+    assert "Calls beyond the limit" in said
+    assert "most calls in flight" in said
+
+
+def test_n1_a_column_is_the_number_of_calls_when_most_of_them_ran() -> None:
+    calls = [
+        Entry(0.0, "a", 1, end=0.4),
+        Entry(0.1, "b", 1, end=0.3),
+        Entry(0.2, "b", 1, end=0.6),
+        Entry(0.4, "a", 1, end=0.9),  # as its first one ends
+        Entry(2.0, "a", 1),  # it has not returned
+    ]
+    run = CallsRun("calls", 3, calls, period=1.0)
+    ends = [0.0, 0.15, 0.25, 0.5, 1.0, 1.5, 2.5, 3.5]
+    assert run.columns("a", ends) == [1, 1, 1, 1, 1, 0, 1, 1]
+    assert run.columns("b", ends) == [0, 1, 2, 2, 1, 0, 0, 0]
+    assert run.verdict.holds
+    assert run.verdict.worst == 1.0
+
+
+def test_n1_no_column_is_above_the_line_if_there_were_never_too_many_calls(tmp_path: Path) -> None:
+    random = Random(1)
+    starts = sorted(random.uniform(0, 20) for _ in range(200))
+    log = [(at, random.choice("abc"), 1, at + random.uniform(0, 0.5)) for at in starts]
+    limits = Limits(calls=InFlight(40))
+    verdict = report_limits(tmp_path / "run.html", log, limits)
+    most = round(verdict.of("calls")[0].worst * 40)
+    run = CallsRun("calls", most, [Entry(at, who, n, end=end) for at, who, n, end in log])
+    ends = [number / 10 for number in range(220)]
+    columns = zip(*(run.columns(who, ends) for who in "abc"), strict=True)
+    assert max(map(sum, columns)) == most
+    assert run.verdict.holds
+
+
+def test_limits_that_changed_are_drawn_as_they_were(tmp_path: Path) -> None:
+    before = Limits(tokens=Rate(1_000), calls=InFlight(2))
+    after = Limits(tokens=Rate(400), calls=InFlight(1))
+    log = [
+        (0.0, "a", {"tokens": 900, "calls": 1}, 0.5),
+        (0.1, "b", {"tokens": 50, "calls": 1}, 0.5),
+        (9.0, "a", {"tokens": 400, "calls": 1}, 9.5),
+    ]
+    shares = {"tokens": [(0.0, {"a": 0.5}), (5.0, {"a": 1.0})]}
+    path = tmp_path / "run.html"
+    verdict = report_limits(path, log, [(0.0, before), (5.0, after)], holdings=shares)
+    assert verdict.holds
+    said = texts(path.read_text())
+    assert "A run, tokens: 1000 per 1 s" in said
+    assert sum(one.startswith("a: ") for one in said) == 2  # wide and narrow, of tokens alone
+    with pytest.raises(ValueError, match="holdings must be of tokens, calls"):
+        report_limits(path, log, before, holdings={"requests": []})

@@ -13,20 +13,22 @@ from hypothesis import strategies as st
 
 from dispatcher.builders import SubjectBuilder
 from dispatcher.spark._ledger.entry import LedgerEntry
+from dispatcher.spark._most_cost import MostCost
 from dispatcher.spark._rows import formats as row_formats
 from dispatcher.spark._rows.cutting import (
     LATE,
     NO_SUBJECT,
     NO_TIME,
-    TOO_EXPENSIVE,
     Cut,
     Unit,
     name_in_lane,
     name_of,
+    too_expensive,
     units_of,
 )
 from dispatcher.spark._rows.formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
 from dispatcher.spark._rows.groups import Columns, RowGroup, Source, groups_of
+from dispatcher.spark._rows.row_costs import RowCosts
 
 Row = tuple[Any, Any, int]
 """Subject, time, number."""
@@ -58,8 +60,8 @@ def groups(rows: list[Row], sizes: list[int], form: Format) -> list[RowGroup]:
     return list(itertools.chain.from_iterable(read))
 
 
-def price(group: RowGroup, rows: object) -> float:
-    return 1.0
+def price(group: RowGroup, rows: object) -> RowCosts:
+    return RowCosts({"": 1.0})
 
 
 def units(
@@ -247,7 +249,7 @@ def test_a_time_that_is_no_number_is_no_time() -> None:
 
 @given(some_rows, st.integers(1, 5), st.floats(0.5, 4))
 def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: float) -> None:
-    cut = Cut(most, most_cost=max(limit, 1.0))
+    cut = Cut(most, MostCost.of(max(limit, 1.0)))
 
     for unit in units(rows, [6], cut):
         assert unit.cost == len(unit.rows)
@@ -261,7 +263,12 @@ def test_a_batch_costs_no_more_than_it_may_in_whatever_order_its_costs_are_added
     (group,) = groups([("a", place, place) for place in range(20)], [20], AsTuple())
 
     found = units_of(
-        group, Cut(500, 10.0), LedgerEntry(), 0, lambda group, rows: np.array(of_rows), AsTuple()
+        group,
+        Cut(500, MostCost.of(10.0)),
+        LedgerEntry(),
+        0,
+        lambda group, rows: RowCosts({"": np.array(of_rows)}),
+        AsTuple(),
     )
 
     assert [(unit.size, unit.cost) for unit in found] == [(19, 10.0), (1, 0.7)]
@@ -276,15 +283,15 @@ def test_a_row_that_costs_more_than_a_batch_may_is_refused_in_its_place(
     group.subjects = ["a"] * 5
     found = units_of(
         group,
-        Cut(10, 5.0, same_subject=same_subject),
+        Cut(10, MostCost.of(5.0), same_subject=same_subject),
         LedgerEntry(),
         0,
-        lambda group, rows: np.array(costs) if isinstance(costs, list) else costs,
+        lambda group, rows: RowCosts({"": np.array(costs) if isinstance(costs, list) else costs}),
         AsTuple(),
     )
 
     sent = [([row[2] for row in unit.rows], unit.refused) for unit in found]
-    reason = TOO_EXPENSIVE.format(cost=9.0, most=5.0)
+    reason = too_expensive(9.0, 5.0, "")
     if isinstance(costs, list):
         assert sent == [([0], ""), ([1], reason), ([2, 3], ""), ([4], reason)]
     else:
@@ -396,7 +403,7 @@ def test_messages_are_given_in_the_form_that_was_asked_for() -> None:
         (group,) = list(groups_of([batch], columns, form, in_order=True))[-1]
 
         def costs(group: RowGroup, rows: Any, form: OfMessages = form) -> Any:
-            return np.array(form.costs(rows, 2.0))
+            return RowCosts({"": np.array(form.costs(rows, 2.0))})
 
         first, second = units_of(group, Cut(1, each=True), LedgerEntry(), 0, costs, form)
 

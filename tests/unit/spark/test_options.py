@@ -21,7 +21,9 @@ from dispatcher.spark import (
     hold_back,
 )
 from dispatcher.spark._ledger.division import Division
-from dispatcher.spark._options import DeliveryOptions, SizeOptions, cost_of_row
+from dispatcher.spark._most_cost import MostCost
+from dispatcher.spark._options import DeliveryOptions, SizeOptions, prices_of
+from dispatcher.spark._rows.expressions import Expression
 from dispatcher.spark.sinks.unordered import BackFillOptions, UnorderedSink, sink_of
 from dispatcher.spark.stateful._options import EventTimeOptions, HoldBackOptions
 from limiters import ArgumentError
@@ -111,7 +113,7 @@ def test_k8_the_format_packs_subjects_unless_told_otherwise() -> None:
     from dispatcher.spark.sinks.data_source import job_of
 
     packed = job_of({**IN_ORDER, "maxBatchSize": "30", "maxBatchCost": "7"}, READINGS)
-    assert packed.division == Division(1, 30, 7)
+    assert packed.division == Division(1, 30, MostCost.of(7))
     assert (packed.columns.sequence, packed.columns.time) == ("device", "at")
     alone = job_of({**IN_ORDER, "pack": "false"}, READINGS)
     assert (alone.division, alone.cut.same_subject) == (None, True)
@@ -152,11 +154,11 @@ def test_the_format_refuses_two_costs_of_a_row() -> None:
     with pytest.raises(ArgumentError, match="cost must be left out where there is a costColumn"):
         job_of(options, schema)
     del options["cost"]
-    assert job_of(options, schema).columns.cost == "weight"
+    assert job_of(options, schema).columns.costs == {"": Expression("`weight`")}
 
 
 @pytest.mark.parametrize("cost", [2, 2.0, Decimal(2), Fraction(2), np.int64(2), np.float32(2)])
 def test_a_cost_may_be_any_kind_of_number(cost: Any) -> None:
     options = BackFillOptions(HANDLER, cost=cost)
-    assert cost_of_row(options) == 2
-    assert type(cost_of_row(options)) is float
+    assert prices_of(options).of_tasks == {"": 2}
+    assert type(prices_of(options).of_tasks[""]) is float

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
+from dispatcher.spark._most_cost import MostCost
 from dispatcher.spark._rows.cutting import Cut, Unit, name_of
 from dispatcher.spark._rows.packs import Pack, Packer
 from tests.unit.spark.test_cutting import Row, all_units
 
 SUBJECTS = "abcdefghij"
-MOST = Division(1, 8, 6.5)
+MOST = Division(1, 8, MostCost.of(6.5))
 CUT = Cut(MOST.most_rows, MOST.most_cost)
 Entries = dict[bytes, LedgerEntry]
 
@@ -106,7 +107,7 @@ def test_k8_a_pack_is_no_larger_than_a_batch_may_be_and_never_late_and_in_time_a
 ) -> None:
     for pack in packs_of(rows, entries):
         assert sum(unit.size for unit in pack.units) <= MOST.most_rows
-        assert pack.cost <= (MOST.most_cost or 0)
+        assert pack.cost <= 6.5
         assert len({unit.late for unit in pack.left}) <= 1
 
 
@@ -194,6 +195,6 @@ def test_k8_many_subjects_with_few_rows_make_few_calls(rows_each: int) -> None:
         for number in range(2_000 // rows_each)
         for second in range(rows_each)
     ]
-    packs = packs_of(rows, {}, sizes=(10_000,), division=Division(1, 500, None), cut=Cut(500))
+    packs = packs_of(rows, {}, sizes=(10_000,), division=Division(1, 500), cut=Cut(500))
 
     assert len(packs) <= 1.1 * len(rows) / 500 + 1

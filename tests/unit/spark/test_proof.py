@@ -15,6 +15,7 @@ from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, units_of
 from dispatcher.spark._rows.formats import FORMATS, AsDict, AsTuple, OfMessages
 from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
+from dispatcher.spark._rows.row_costs import RowCosts
 
 COLUMNS = Columns("subject", "time", hash="hash", added=("hash",))
 
@@ -22,8 +23,8 @@ Row = tuple[int, int]
 """Time and hash."""
 
 
-def price(group: RowGroup, rows: object) -> float:
-    return 1.0
+def price(group: RowGroup, rows: object) -> RowCosts:
+    return RowCosts({"": 1.0})
 
 
 def cut(rows: list[Row], most: int, entry: LedgerEntry, size: int = 5) -> list[Unit]:

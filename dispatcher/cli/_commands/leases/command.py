@@ -15,7 +15,8 @@ from dispatcher.cli._commands.leases.table import as_json, page
 from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Show, redrawn, show
-from dispatcher.cli._text.showable import showable
+from dispatcher.cli._text.one_bound import alone
+from dispatcher.cli._text.showable import printable, showable
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
 
@@ -38,11 +39,21 @@ def run(options: LeasesOptions, call: Invocation) -> None:
 
 
 def _tell(options: LeasesOptions, shows: Show, view: LimitView) -> None:
+    if options.dimension is not None:
+        view = _of_dimension(view, options.dimension)
     if options.json:
         sys.stdout.write(json.dumps(as_json(options.name, view)) + "\n")
         sys.stdout.flush()
     else:
         shows(page(options.name, view))
+
+
+def _of_dimension(view: LimitView, name: str) -> LimitView:
+    names = [one.dimension for one in view.bounds]
+    if name not in names:
+        there = f"it has {', '.join(names)}" if view.terms.layout else "it has one, without a name"
+        raise ValueError(f"--dimension: the limit has no {printable(name)!r}; {there}")
+    return alone(view, names.index(name))
 
 
 def _watch(

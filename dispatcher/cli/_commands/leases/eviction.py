@@ -8,6 +8,7 @@ import sys
 from dispatcher.cli._commands.leases.options import LeasesOptions
 from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._terminal.confirming import confirm
+from dispatcher.cli._text.by_bound import held_of
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import of_partitions, share_of
 from limiters.errors import DispatcherError
@@ -20,7 +21,7 @@ def evict(manager: LeaseManager, view: LimitView, options: LeasesOptions) -> Non
     """Evict the instance that the options name, after confirmation, and print what that means."""
     one = the_one(view, options.evict or "")
     if not options.yes:
-        held = f"{of_partitions(view, one.held)} partitions ({share_of(one.held)})"
+        held = _held(view, one)
         confirm(
             f"Evict {_named(one)} from limit {printable(options.name)}? It holds {held}, and is "
             "granted nothing more until it is restarted.",
@@ -59,6 +60,13 @@ def the_one(view: LimitView, given: str) -> InstanceView:
         )
     there = f"there are {_list(view.instances)}" if view.instances else "there is none at present"
     raise NotThereError(f"no instance is called {printable(given)!r}; {there}")
+
+
+def _held(view: LimitView, one: InstanceView) -> str:
+    if len(view.bounds) == 1:
+        return f"{of_partitions(view, one.held)} partitions ({share_of(one.held)})"
+    both = zip(view.bounds, one.bounds, strict=True)
+    return ", ".join(f"{held_of(it, own.held)} of {it.dimension}" for it, own in both)
 
 
 def _list(instances: list[InstanceView] | tuple[InstanceView, ...]) -> str:

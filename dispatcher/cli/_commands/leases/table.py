@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dispatcher.cli._terminal.tables import Row, TablePage
+from dispatcher.cli._text.by_bound import (
+    bound_as_json,
+    held_of,
+    holdings_as_json,
+    in_lines,
+    uses,
+)
 from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import (
     about,
+    asks_for_permit,
     capacity,
     grants,
-    in_charge,
     in_partitions,
-    of_partitions,
-    percent,
+    permit_cost,
     share_of,
     shortest,
     skew,
@@ -51,13 +57,7 @@ COLUMNS = (
     Column(">silent", lambda view, one: duration(one.seen_ms / 1000)),
     Column(">weight", lambda view, one: about(one.weight), lambda one: one.weight != 1),
     Column(">reserved", lambda view, one: about(one.reserved), lambda one: one.reserved > 0),
-    Column(
-        ">waits for",
-        lambda view, one: (
-            f"{about(one.waits_for)}, {duration(one.waits_ms / 1000)}" if one.waits_for else "-"
-        ),
-        lambda one: one.waits_for > 0,
-    ),
+    Column(">waits for", lambda view, one: _waits(view, one), asks_for_permit),
     Column("", lambda view, one: standing(one), lambda one: bool(standing(one))),
 )
 
@@ -65,11 +65,31 @@ EXPENDABLE = (">reserved", ">weight", ">silent", ">lease", ">limit")
 """Columns to leave out where the terminal is narrow, in this order."""
 
 
+def _waits(view: LimitView, one: InstanceView) -> str:
+    if not asks_for_permit(one):
+        return "-"
+    cost = permit_cost(view, [holding.waits_for for holding in one.bounds])
+    return f"{cost}, {duration(one.waits_ms / 1000)}"
+
+
+def _columns(view: LimitView) -> Sequence[Column]:
+    """Return the columns: of several bounds, one for what is held of each."""
+    if len(view.bounds) == 1:
+        return COLUMNS
+    lease, silent, weight, waits, state = (COLUMNS[at] for at in (2, 6, 7, 9, 10))
+    held = [Column(f">{one.dimension}", _held_of(at)) for at, one in enumerate(view.bounds)]
+    return (*held, lease, silent, weight, waits, state)
+
+
+def _held_of(at: int) -> Cell:
+    return lambda view, one: held_of(view.bounds[at], one.bounds[at].held)
+
+
 def page(name: str, view: LimitView) -> TablePage:
     """Return a row for each instance, and the sums."""
     instances = sorted(view.instances, key=lambda one: (one.label, one.instance))
     letters = shortest([one.instance for one in instances])
-    columns = [it for it in COLUMNS if any(map(it.is_needed, instances))]
+    columns = [it for it in _columns(view) if any(map(it.is_needed, instances))]
     rows = [
         Row(
             (
@@ -91,38 +111,27 @@ def page(name: str, view: LimitView) -> TablePage:
 
 
 def _summary(view: LimitView) -> list[str]:
-    demand, spend = _sums(view)
-    most, held = view.capacity, 1 - view.free
-    lines = [
-        f"{of_partitions(view, held)} partitions held ({share_of(held)} of the limit)",
-        f"demand {about(demand)} ({percent(demand, most)} of the capacity), "
-        f"spend {about(spend)} ({percent(spend, most)})",
-        *waiters(view),
-    ]
+    lines = [*in_lines(view), *waiters(view)]
     if view.uncertain_ms or view.unconfirmed_ms:
         lines.append(f"grants {grants(view)}; details: dispatcher limit show")
     return lines + skew(view)
 
 
-def _sums(view: LimitView) -> tuple[float, float]:
-    counting = in_charge(view.instances)
-    return sum(one.need for one in counting), sum(one.spent for one in counting)
-
-
 def as_json(name: str, view: LimitView) -> dict[str, object]:
     """Return the data for scripts: numbers in their units, durations in seconds."""
-    demand, spend = _sums(view)
+    first, *_ = found = uses(view)
     return {
         "name": name,
         "capacity_in_force": view.capacity,
         "period": view.terms.period / 1000,
         "partitions": view.partitions,
         "held": _rounded((1 - view.free) * view.partitions),
-        "demand": _rounded(demand),
-        "spend": _rounded(spend),
+        "demand": _rounded(first.demand),
+        "spend": _rounded(first.spend),
         "uncertain": view.uncertain_ms / 1000,
         "cause": view.cause,
         "clock_skew": view.skew_ms / 1000,
+        "bounds": [bound_as_json(one) for one in found],
         "instances": [_instance_as_json(view, one) for one in view.instances],
     }
 
@@ -144,6 +153,7 @@ def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
         "reserved": one.reserved,
         "silent": one.seen_ms / 1000,
         "evicted": one.evicted,
+        "bounds": holdings_as_json(one),
     }
 
 

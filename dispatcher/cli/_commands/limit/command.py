@@ -13,6 +13,7 @@ from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.tables import Row, TablePage, show
+from dispatcher.cli._text.by_bound import bound_as_json, held_of, uses
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import (
     grants,
@@ -23,6 +24,7 @@ from dispatcher.cli._text.wording import (
     terms_of,
     uncertainty,
     waiters,
+    written,
 )
 from limiters.errors import DamagedLimitError
 from limiters.leases import LimitView
@@ -40,8 +42,21 @@ def show_limit(options: LimitShowOptions, call: Invocation) -> None:
     if options.json:
         sys.stdout.write(json.dumps(as_json(options.name, view)) + "\n")
         return
-    rows = [("limit", printable(options.name)), *terms_of(view), *_state(view)]
+    rows = [("limit", printable(options.name)), *_written(view), *terms_of(view), *_state(view)]
     show(TablePage(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
+
+
+def _written(view: LimitView) -> list[tuple[str, str]]:
+    """How `limit set` would make it, where its dimensions have names."""
+    return [("capacity", written(view))] if view.terms.layout else []
+
+
+def _free(view: LimitView) -> str:
+    if not view.terms.layout:
+        return f"{of_partitions(view, view.free)} ({share_of(view.free)})"
+    return ", ".join(
+        f"{held_of(one, max(0.0, one.free))} of {one.dimension}" for one in view.bounds
+    )
 
 
 def _state(view: LimitView) -> list[tuple[str, str]]:
@@ -50,7 +65,7 @@ def _state(view: LimitView) -> list[tuple[str, str]]:
         f", {odd.count(state)} {state}" for state in dict.fromkeys(odd)
     )
     return [
-        ("free", f"{of_partitions(view, view.free)} ({share_of(view.free)})"),
+        ("free", _free(view)),
         ("instances", instances),
         ("grants", grants(view)),
         *(("permits", said) for said in waiters(view)),
@@ -75,6 +90,7 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
         "uncertain": view.uncertain_ms / 1000,
         "cause": view.cause,
         "clock_skew": view.skew_ms / 1000,
+        "bounds": [bound_as_json(one) for one in uses(view)],
     }
 
 

@@ -11,12 +11,13 @@ from dispatcher.cli._commands.looking import look_once
 from dispatcher.cli._commands.missing import none_at_all
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
+from dispatcher.cli._text.by_bound import scarcest
 from dispatcher.cli._text.showable import printable, showable
-from dispatcher.cli._text.wording import capacity, of_partitions, uncertainty
+from dispatcher.cli._text.wording import capacity, of_partitions, share_of, uncertainty
 from limiters.errors import DispatcherError
 from limiters.leases import LimitView
 
-COLUMNS = ("=limit", "capacity", "held", ">instances", "")
+COLUMNS = ("=limit", "=capacity", "held", ">instances", "")
 
 
 def run(options: LimitListOptions, call: Invocation) -> None:
@@ -35,8 +36,15 @@ def _row(name: str, view: LimitView | DispatcherError) -> Row:
     if isinstance(view, DispatcherError):
         return Row((printable(name), "-", "-", "-", "unreadable: limit show says why"), marked=True)
     note = "grants nothing new: limit show says why" if uncertainty(view) else ""
-    held, number = of_partitions(view, 1 - view.free), f"{len(view.instances):,}"
-    return Row((printable(name), capacity(view), held, number, note))
+    return Row((printable(name), capacity(view), _held(view), f"{len(view.instances):,}", note))
+
+
+def _held(view: LimitView) -> str:
+    """What is held: of several bounds, of the one of which least is free."""
+    if len(view.bounds) == 1:
+        return of_partitions(view, 1 - view.free)
+    bound = view.bounds[scarcest(view)]
+    return f"{share_of(1 - bound.free)} of {bound.dimension}"
 
 
 def _as_json(name: str, view: LimitView | DispatcherError) -> dict[str, object]:

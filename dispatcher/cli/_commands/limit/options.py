@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
+from dispatcher.cli._commands.limit.ramp import Ramp, read_ramp
 from dispatcher.cli._options.declaring import Command, CommandGroup, flag, option
 from dispatcher.cli._options.families import OptionFamily
 from dispatcher.cli._options.redis import LimitOptions, RedisOptions
 from limiters._sharing.options import LimiterOptions
-from limiters.leases._options import TermsChange
+from limiters.leases._operator import TermsChange
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +24,6 @@ class LimitShowOptions(LimitOptions):
     """Which limit, and how it is shown."""
 
     json: bool = flag("one line of JSON, for scripts")
-
-
-def ramp(text: str) -> tuple[float, float]:
-    """An amount, and in how many seconds."""
-    amount, slash, over = text.partition("/")
-    if not slash:
-        raise ArgumentTypeError("it is AMOUNT/SECONDS, like 1000/60")
-    return float(amount), float(over)
 
 
 NEW = LimiterOptions
@@ -49,10 +41,16 @@ CHANGE = OptionFamily(
 class LimitSetOptions(LimitOptions):
     """Which limit, and what it is from now on."""
 
-    ramp: tuple[float, float] | None = option(
-        "raise the capacity by no more than that amount over so many seconds",
-        "AMOUNT/SECONDS",
-        read=ramp,
+    ramp: Ramp | None = option(
+        "raise the capacity by no more than an amount over a duration, or within a duration; by "
+        "dimension as in tokens=1000/60s",
+        "AMOUNT/DURATION",
+        read=read_ramp,
+        by_dimension=True,
+    )
+    start_over: bool = flag(
+        "give it other dimensions than it has, all of --shared-capacity: it starts over, and "
+        "instances that were made with others are refused"
     )
 
 
@@ -98,10 +96,17 @@ LIMIT = CommandGroup(
             "time waits until the leases that are out have ended:\nmeanwhile instances keep what "
             "they hold, and nothing new is granted.\n\nA new limit needs --shared-capacity. If "
             f"not said, its factor is {NEW.factor:g}, its period {NEW.period:g} s and its lease\n"
-            f"time {NEW.lease_time:g} s.",
-            epilog="examples, twice as much from now on, 1,000 more every minute; other leases:\n"
+            f"time {NEW.lease_time:g} s.\n\nSeveral dimensions are written with commas: a rate as "
+            "AMOUNT/DURATION, its shorter windows\nbehind a +, a number of calls in flight as "
+            "20slots. Of a limit that exists, say what changes:\ntokens=120000, or "
+            "tokens=120000/30s with another window.",
+            epilog="examples: 1,000 more every minute; other leases; several dimensions, and a "
+            "change of one:\n"
             "  dispatcher limit set orders --shared-capacity 40000 --ramp 1000/60\n"
-            "  dispatcher limit set orders --lease-time 10 --period 60",
+            "  dispatcher limit set orders --lease-time 10 --period 60\n"
+            "  dispatcher limit set llm --shared-capacity \\\n"
+            "      requests=600/60s+10/1s,tokens=90000/60s,calls=20slots\n"
+            "  dispatcher limit set llm --shared-capacity tokens=120000 --ramp 30m",
             options=LimitSetOptions,
             run="dispatcher.cli._commands.limit.set:run",
         ),

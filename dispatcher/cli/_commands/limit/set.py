@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli._commands.connecting import lease_manager
 from dispatcher.cli._commands.limit.options import CHANGE, NEW, LimitSetOptions
+from dispatcher.cli._commands.limit.ramp import Ramp, by_second, check
 from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import grants, terms_of
+from limiters._support.validation import in_seconds, named
 from limiters.errors import DamagedLimitError, DispatcherError
 from limiters.leases import LimitView
-from limiters.leases._messages import ramp_of
+from limiters.leases._bounds import usual_factor
+from limiters.leases._operator import TermsChange
+from limiters.limits import Limits, read_limits
+
+if TYPE_CHECKING:
+    from limiters.leases.redis import RedisLeaseManager
 
 
 def run(options: LimitSetOptions, call: Invocation) -> None:
     """Sets it, and tells what it was and is."""
-    change = CHANGE.given(options)
-    ramp = change["ramp"] = ramp_of(change["ramp"])
-    if all(value is None for name, value in change.items() if name != "ramp"):
-        *flags, last = (flag for name, flag in CHANGE.flags.items() if name != "ramp")
-        if ramp is not None:
-            raise ValueError("--ramp goes with --shared-capacity: say to what it is to rise")
-        raise ValueError(f"say what to change: {', '.join(flags)} or {last}")
-    with lease_manager(options) as manager:
+    change, ramp = CHANGE.given(options), options.ramp
+    del change["ramp"]
+    _check_said(change, ramp, options)
+    with lease_manager(options) as manager, named(CHANGE.flags):
         damaged = None
         try:
             before = manager.look()
         except DamagedLimitError as error:
             before, damaged = None, error
-        is_new = not manager.set_terms(**change)  # or what is stored of its terms cannot be read
+        if options.start_over:
+            change = _whole(change)
+        changed = before is not None and _changed(manager, change, ramp, before)
+        is_new = not changed and not _set_as_stored(manager, change)
         if is_new:
             if change["capacity"] is None:
                 raise damaged or no_limit(manager.where, options.name, options)
-            change = {
-                name: getattr(NEW, name) if value is None else value
-                for name, value in change.items()
-            }
-            manager.set_terms(**change)
+            manager.set_terms(**_new(change))
         now = manager.look()
         if now is None:
             raise DispatcherError(
@@ -54,13 +58,69 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
     _tell(printable(options.name), before, now, is_new=is_new, ramped=ramp is not None)
 
 
+def _check_said(change: Mapping[str, Any], ramp: Ramp | None, options: LimitSetOptions) -> None:
+    with named(CHANGE.flags):
+        check(ramp)
+    if change["capacity"] is None and ramp is not None:
+        raise ValueError("--ramp goes with --shared-capacity: say to what it is to rise")
+    if change["capacity"] is None and options.start_over:
+        raise ValueError("--start-over goes with --shared-capacity: say all dimensions")
+    if all(value is None for value in change.values()):
+        *flags, last = (flag for name, flag in CHANGE.flags.items() if name != "ramp")
+        raise ValueError(f"say what to change: {', '.join(flags)} or {last}")
+
+
+def _changed(
+    manager: RedisLeaseManager, change: dict[str, Any], ramp: Ramp | None, before: LimitView
+) -> bool:
+    """Change a limit that is there; whether it still was."""
+    if ramp is not None:
+        said = TermsChange(**change).of(before.terms)
+        change = {**change, "ramp": by_second(ramp, said, before) or None}
+    return manager.set_terms(**change)
+
+
+def _set_as_stored(manager: RedisLeaseManager, change: Mapping[str, Any]) -> bool:
+    """Change a number, of a limit whose terms alone may be readable; whether it is there."""
+    return not isinstance(_limits(change["capacity"]), Limits) and manager.set_terms(**change)
+
+
+def _new(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all terms of a new limit."""
+    limits = _limits(change["capacity"])
+    if not isinstance(limits, Limits):
+        return {
+            name: getattr(NEW, name) if value is None else value for name, value in change.items()
+        }
+    return {
+        **change,
+        "capacity": limits,
+        "factor": change["factor"] or usual_factor(limits),
+        "lease_time": change["lease_time"] or NEW.lease_time,
+    }
+
+
+def _whole(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change to all of a limit, whatever it is now."""
+    limits = _limits(change["capacity"])
+    if isinstance(limits, Limits):
+        return {**change, "capacity": limits}
+    period = change["period"] or in_seconds(NEW.period)
+    return {**change, "capacity": Limits.of(limits, period), "period": None}
+
+
+def _limits(capacity: Any) -> Any:
+    return read_limits("capacity", capacity) if isinstance(capacity, str) else capacity
+
+
 def _tell(
     name: str, before: LimitView | None, now: LimitView, *, is_new: bool, ramped: bool
 ) -> None:
-    is_now = terms_of(now)
-    was = terms_of(before) if before else [("", "-")] * len(is_now)
-    rows = [Row((label, old, new)) for (label, new), (_, old) in zip(is_now, was, strict=True)]
-    outcome = "is new" if is_new else "is as it was" if was == is_now else "was changed"
+    is_now, was = terms_of(now), dict(terms_of(before)) if before else {}
+    gone = [(label, old) for label, old in was.items() if label not in dict(is_now)]
+    rows = [Row((label, was.get(label, "-"), new)) for label, new in is_now]
+    rows += [Row((label, old, "-")) for label, old in gone]
+    outcome = "is new" if is_new else "is as it was" if was == dict(is_now) else "was changed"
     title = f"limit {name} {outcome}"
     show(TablePage(("", "was", "is"), rows, (title, ""), ("", *_what_follows(before, now, ramped))))
 
@@ -68,7 +128,13 @@ def _tell(
 def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> list[str]:
     lines = ["All instances follow within two sync intervals, idle ones with their next call."]
     wait = duration(now.uncertain_ms / 1000)
-    if before is not None and not before.terms.agrees(now.terms):
+    if before is not None and before.terms.layout != now.terms.layout:
+        lines += [
+            "It has other dimensions: it starts over when the leases that are out have ended;",
+            f"nothing new is granted for {wait}. Instances that were made with the dimensions of",
+            "before are refused: restart them with the new ones.",
+        ]
+    elif before is not None and not before.terms.agrees(now.terms):
         lines += [
             "Another period or lease time waits until the leases that are out have ended:",
             f"nothing new is granted for {wait}. Instances keep what they hold.",
@@ -77,6 +143,6 @@ def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> lis
         lines.append(f"It grants {grants(now)}.")
     elif before is None:
         lines.append("It grants at once: no instance can hold anything of it.")
-    if ramped and not now.rising:
+    if ramped and not any(one.rising for one in now.bounds):
         lines.append("The ramp changes nothing: only a raised capacity rises.")
     return lines

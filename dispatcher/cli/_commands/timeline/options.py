@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from dispatcher.cli._options.declaring import Command, CommandGroup, argument, flag, option
 from dispatcher.cli._options.redis import RedisOptions, TopicOptions
-from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, when_of
+from dispatcher.cli._text.moments import TIMES, When, seconds_of, when_of
+from limiters._support.durations import EXAMPLES as DURATIONS
 
 STATES = ("new", "lost", "waiting", "processing", "dead")
 CHANGED_STATES = ("new", "lost", "waiting", "dead")

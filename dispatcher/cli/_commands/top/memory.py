@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dispatcher.cli._text.wording import asks_for_permit
 from limiters.leases import InstanceView, LimitView
+from limiters.leases.protocol import BoundView, HoldingView
 
 LETTERS = string.ascii_uppercase + string.digits
 ANY = "*"
@@ -45,7 +47,8 @@ class Memory:
         """Return for how long each instance has had too little, beyond the time that a new grant
         takes at worst: until the leases of others end, and a period has passed; for one that waits
         for a permit also the time in which its fair share makes up its cost."""
-        patience = (view.terms.lease + view.terms.period) / 1000
+        longest = max(one.terms.period for one in view.bounds)
+        patience = (view.terms.lease + longest) / 1000
         lasting = {it: now - since for it, since in self.short_since.items()}
         found = {it: long for it, long in lasting.items() if long >= patience}
         for one in view.instances:
@@ -63,24 +66,42 @@ class Memory:
 
 def _is_fed(view: LimitView, one: InstanceView) -> bool:
     """Whether its share is worth what it waits for, and it spends that."""
-    worth = one.share * view.capacity
-    return worth >= one.waits_for and one.spent >= FED * worth > 0
+    return all(
+        worth >= holding.waits_for and holding.spent >= FED * worth > 0
+        for holding, _, worth in _waited_for(view, one)
+    )
 
 
 def _saving(view: LimitView, one: InstanceView) -> float:
     """Seconds in which its fair share makes up the cost of the permit for which it waits."""
-    worth = one.share * view.capacity
-    return view.terms.period / 1000 * one.waits_for / worth if worth > 0 else float("inf")
+    return max(
+        bound.terms.period / 1000 * holding.waits_for / worth if worth > 0 else float("inf")
+        for holding, bound, worth in _waited_for(view, one)
+    )
+
+
+def _waited_for(
+    view: LimitView, one: InstanceView
+) -> Iterator[tuple[HoldingView, BoundView, float]]:
+    """Yield each bound of the permit for which it waits, and what its fair share of it is worth."""
+    for holding, bound in zip(one.bounds, view.bounds, strict=True):
+        if holding.waits_for > 0:
+            yield holding, bound, holding.share * bound.capacity
 
 
 def waits_for_permit(one: InstanceView) -> bool:
     """Whether it waits for a permit."""
-    return one.waits_for > 0 and not one.evicted and one.lease_ms > 0
+    return asks_for_permit(one) and not one.evicted and one.lease_ms > 0
 
 
 def is_short(one: InstanceView) -> bool:
     """Whether it wants more than it holds, and holds less than its fair share. An instance with
     permits may hold less, or nothing."""
-    if one.evicted or one.lease_ms <= 0 or not one.need or one.waits_for or one.permit:
+    if one.evicted or one.lease_ms <= 0 or asks_for_permit(one):
         return False
-    return one.held < SHORT * one.share
+    return not any(it.permit for it in one.bounds) and any(map(is_short_of, one.bounds))
+
+
+def is_short_of(holding: HoldingView) -> bool:
+    """Whether that is so of one bound."""
+    return holding.need > 0 and holding.held < SHORT * holding.share

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dispatcher.cli._commands.top.cells import CELLS, FREE, cells, colour_of, drawn, row_of
-from dispatcher.cli._commands.top.memory import Memory, is_short, waits_for_permit
+from dispatcher.cli._commands.top.memory import Memory, is_short, is_short_of, waits_for_permit
 from dispatcher.cli._commands.top.spans import Line, TextSpan, line, wrapped
 from dispatcher.cli._text.bars import bar
+from dispatcher.cli._text.by_bound import held_of, in_lines, scarcest
 from dispatcher.cli._text.moments import duration
+from dispatcher.cli._text.one_bound import alone
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import (
     about,
     capacity,
     grants,
-    in_charge,
     in_partitions,
     not_shown,
-    of_partitions,
-    percent,
+    permit_cost,
     share_of,
     shortened,
     skew,
@@ -28,6 +29,9 @@ from dispatcher.cli._text.wording import (
 from limiters.leases import InstanceView, LimitView
 
 LEAST_LABEL = 16
+LEAST_NAME, LEAST_TITLE = 12, 5
+"""Minimum widths of names of instances and of bounds, where there are several bounds."""
+
 LEAST_BAR, MOST_BAR = 8, 40
 NARROW = 100
 """Width below which the per cents are only in the map."""
@@ -46,8 +50,10 @@ def of_limit(
 ) -> list[Line]:
     """Return a limit in lines of about `width`."""
     starving = memory.starving(view, now)
+    title, *more = wrapped(f"limit {printable(name)}: {capacity(view)}", width)
     return [
-        [TextSpan(f"limit {printable(name)}", "bold"), TextSpan(f": {capacity(view)}")],
+        _with_bold(title, f"limit {printable(name)}"),
+        *more,
         *_totals(view, width),
         *_map(view, memory, width),
         line(""),
@@ -56,16 +62,17 @@ def of_limit(
     ]
 
 
+def _with_bold(title: Line, beginning: str) -> Line:
+    """Return a line whose beginning stands out, as far as it stands there."""
+    (span,) = title
+    if not span.text.startswith(beginning):
+        return title
+    return [TextSpan(beginning, "bold"), TextSpan(span.text.removeprefix(beginning))]
+
+
 def _totals(view: LimitView, width: int) -> list[Line]:
-    counting = in_charge(view.instances)
-    demand, spent = sum(it.need for it in counting), sum(it.spent for it in counting)
-    held = 1 - view.free
     lines = [
-        line(f"{of_partitions(view, held)} partitions held ({share_of(held)} of the limit)"),
-        line(
-            f"demand {about(demand)} ({percent(demand, view.capacity)} of the capacity), "
-            f"spend {about(spent)} ({percent(spent, view.capacity)})"
-        ),
+        *(one for said in in_lines(view) for one in wrapped(said, width)),
         *map(line, waiters(view)),
     ]
     if view.uncertain_ms or view.unconfirmed_ms:
@@ -74,8 +81,14 @@ def _totals(view: LimitView, width: int) -> list[Line]:
 
 
 def _map(view: LimitView, memory: Memory, width: int) -> list[Line]:
-    shares = [(memory.letters[it.instance], it.held) for it in memory.in_order(view.instances)]
-    meaning = f"a letter is {100 // CELLS} % of the limit; {FREE} is free"
+    """Of several bounds, the map is of the one of which the least is free."""
+    at = scarcest(view)
+    shares = [
+        (memory.letters[it.instance], it.bounds[at].held) for it in memory.in_order(view.instances)
+    ]
+    several = len(view.bounds) > 1
+    what = f"{view.bounds[at].dimension}, of which the least is free" if several else "the limit"
+    meaning = f"a letter is {100 // CELLS} % of {what}; {FREE} is free"
     return [line(""), *drawn(cells(shares), row_of(width)), line(meaning, "dim")]
 
 
@@ -86,22 +99,18 @@ def _instances(
         return [line("no instance asks for any of it at present")]
     instances = memory.in_order(view.instances)
     longest = max(len(printable(one.label)) for one in instances)
-    left_out = [] if width >= NARROW else ["limit"]
-    for expendable in (None, *EXPENDABLE):
-        left_out += [expendable] if expendable else []
-        shown = [title for title in TITLES if title not in left_out]
-        rows = [[_cells_of(view, one)[title] for title in shown] for one in instances]
-        widths = [max(map(len, column)) for column in zip(shown, *rows, strict=True)]
-        room = width - sum(widths) - 2 * len(widths) - 4 - len(STATE)
-        if room >= min(longest, LEAST_LABEL) + LEAST_BAR:
-            break
-    label = min(longest, max(LEAST_LABEL, room - LEAST_BAR))
-    room = max(LEAST_BAR, min(MOST_BAR, room - label))
-    said = "against the limit"
-    head = " " * (label + 3) + (said if len(said) <= room else "use").ljust(room + 1)
-    titles = "  ".join(title.rjust(wide) for title, wide in zip(shown, widths, strict=True))
-    lines: list[Line] = [line(head + titles, "bold")]
-    for one, row in zip(instances, rows, strict=True):
+    table = _fitted(view, instances, longest, width)
+    label = min(longest, max(LEAST_LABEL if table.bar else LEAST_NAME, table.room - LEAST_BAR))
+    room = max(LEAST_BAR, min(MOST_BAR, table.room - label)) if table.bar else 0
+    scarce = alone(view, scarcest(view))
+    against = "the limit" if len(view.bounds) == 1 else scarce.bounds[0].dimension
+    said = f"against {against}"
+    use = (said if len(said) <= room else "use"[:room]).ljust(room + 1)
+    widths = [max(map(len, column)) for column in zip(table.titles, *table.rows, strict=True)]
+    titles = "  ".join(title.rjust(wide) for title, wide in zip(table.titles, widths, strict=True))
+    lines: list[Line] = [line(" " * (label + 3) + use + titles, "bold")]
+    both = zip(instances, scarce_of(scarce, instances), table.rows, strict=True)
+    for one, own, row in both:
         letter = memory.letters[one.instance]
         state = _state(one, starving)
         numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True))
@@ -109,12 +118,67 @@ def _instances(
             [
                 TextSpan(f"{letter} ", f"bold {colour_of(letter)}"),
                 TextSpan(f"{shortened(printable(one.label), label):<{label}} "),
-                *_bar(view, one, room, colour_of(letter), fine=fine),
+                *_bar(scarce, own, room, colour_of(letter), fine=fine),
                 TextSpan(f" {numbers}"),
                 TextSpan(f"  {state}" if state else "", "red"),
             ]
         )
-    return [*lines, *(one for note in not_shown(left_out) for one in wrapped(note, width, "dim"))]
+    notes = not_shown(table.left_out)
+    return [*lines, *(one for note in notes for one in wrapped(note, width, "dim"))]
+
+
+class _Table(NamedTuple):
+    """The columns of numbers that there is room for."""
+
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: Sequence[str]
+    room: int
+    """What is left for names and bars."""
+    bar: bool = True
+
+
+def _fitted(view: LimitView, instances: Sequence[InstanceView], longest: int, width: int) -> _Table:
+    if len(view.bounds) > 1:
+        return _fitted_bounds(view, instances, longest, width)
+    left_out = [] if width >= NARROW else ["limit"]
+    for expendable in (None, *EXPENDABLE):
+        left_out += [expendable] if expendable else []
+        shown = [title for title in TITLES if title not in left_out]
+        rows = [[_cells_of(view, one)[title] for title in shown] for one in instances]
+        room = _room(shown, rows, width)
+        if room >= min(longest, LEAST_LABEL) + LEAST_BAR:
+            break
+    return _Table(shown, rows, left_out, room)
+
+
+def _fitted_bounds(
+    view: LimitView, instances: Sequence[InstanceView], longest: int, width: int
+) -> _Table:
+    """A column for what is held of each bound. Where there is no room, names become shorter and
+    bars are left out, rather than a bound."""
+    names = [one.dimension for one in view.bounds]
+    rows = [
+        [held_of(*pair) for pair in zip(view.bounds, (it.held for it in one.bounds), strict=True)]
+        for one in instances
+    ]
+    for most in range(max(map(len, names)), LEAST_TITLE - 1, -1):
+        titles = [shortened(name, most) for name in names]
+        room = _room(titles, rows, width)
+        if room >= min(longest, LEAST_NAME):
+            break
+    return _Table(titles, rows, [], room, room >= min(longest, LEAST_LABEL) + LEAST_BAR)
+
+
+def _room(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    return width - sum(widths) - 2 * len(widths) - 4 - len(STATE)
+
+
+def scarce_of(view: LimitView, instances: Sequence[InstanceView]) -> list[InstanceView]:
+    """Return the same instances as the view has them."""
+    found = {one.instance: one for one in view.instances}
+    return [found[one.instance] for one in instances]
 
 
 def _cells_of(view: LimitView, one: InstanceView) -> Mapping[str, str]:
@@ -132,6 +196,8 @@ def _bar(
 ) -> list[TextSpan]:
     """Return a bar of what the instance spends of what it holds, against the whole limit; with
     permits it may spend more."""
+    if not room:
+        return []
     held = len(bar(one.held, 1, room, fine=False))
     spent = bar(one.spent, view.capacity, room, fine=fine)
     if one.spent <= one.held * view.capacity:
@@ -163,12 +229,25 @@ def _starving(
             called = f"{memory.letters[one.instance]} {printable(one.label)} is starving: it "
             long = duration(starving[one.instance])
             if waits_for_permit(one):
-                said = f"has waited for a permit of {about(one.waits_for)} for {long}"
+                cost = permit_cost(view, [it.waits_for for it in one.bounds])
+                said = f"has waited for a permit of {cost} for {long}"
             else:
-                said = (
-                    f"wants {about(one.need)}, holds {in_partitions(view, one.held)} partitions, "
-                    f"and has had less than its fair share of {in_partitions(view, one.share)} "
-                    f"for {long}"
-                )
+                said = _too_little(view, one, long)
             lines += wrapped(called + said, width, "red")
     return [line(""), *lines] if lines else []
+
+
+def _too_little(view: LimitView, one: InstanceView, long: str) -> str:
+    """Return what an instance that is short has had for so long, and what it should have."""
+    if len(view.bounds) == 1:
+        return (
+            f"wants {about(one.need)}, holds {in_partitions(view, one.held)} partitions, "
+            f"and has had less than its fair share of {in_partitions(view, one.share)} for {long}"
+        )
+    both = zip(view.bounds, one.bounds, strict=True)
+    short = [
+        f"{held_of(bound, it.held)} of {bound.dimension} in place of {held_of(bound, it.share)}"
+        for bound, it in both
+        if is_short_of(it)
+    ]
+    return f"has had less than its fair share for {long}, {', '.join(short)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from dispatcher.cli._commands.missing import no_topic
 from dispatcher.cli._commands.worker import making, used_table
@@ -12,8 +12,14 @@ from dispatcher.cli._exit_codes import FAILED, MISUSED, CheckFailedError, code_o
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import without_passwords
-from dispatcher.cli._text.wording import exact, grants, per_period
-from limiters.errors import DispatcherError
+from dispatcher.cli._text.wording import grants, in_words, per_period
+from dispatcher.worker._costs import Cost
+from limiters._costs import is_covered
+from limiters._sharing.share_events import differences
+from limiters.errors import DispatcherError, ExceedsCapacityError
+from limiters.leases._bounds import limits_of_terms, terms_of_limits
+from limiters.leases._messages import Terms
+from limiters.limits import Limits
 
 Finding = tuple[str, str, Exception | None]
 """The subject of a check, its result, and the problem if there is one."""
@@ -89,7 +95,7 @@ def _limit(options: WorkerCommandOptions) -> str:
     if limit is None:
         return "none"
     if limit.url is None:
-        return f"{exact(limit.reserved_capacity)} for each process"
+        return f"{in_words(limit.reserved_capacity)} for each process"
     manager = RedisLeaseManager(limit.url, name=limit.name, prefix=limit.prefix)
     try:
         view = manager.look()
@@ -97,17 +103,52 @@ def _limit(options: WorkerCommandOptions) -> str:
         manager.close()
     if view is None:
         return (
-            f"{limit.name}: does not exist yet, to be created with {exact(limit.shared_capacity)}"
+            f"{limit.name}: does not exist yet, to be created with "
+            f"{in_words(limit.shared_capacity)}"
         )
-    stored, asked = view.terms.capacity, LIMIT.given(options)["shared_capacity"]
-    other = "" if asked in (0, stored) else f" (not {exact(asked)}: the stored value counts)"
+    stored, asked = limits_of_terms(view.terms), limit.shared_capacity
+    _check_dimensions(asked, view.terms)
+    unlike = asked != stored and LIMIT.given(options)["shared_capacity"]
+    other = f" (not {in_words(asked)}: the stored value counts)" if unlike else ""
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
-    return f"{limit.name}: {exact(stored)} {per_period(view.terms)}{other}{wait}"
+    per = "" if isinstance(stored, Limits) else f" {per_period(view.terms)}"
+    return f"{limit.name}: {in_words(stored)}{per}{other}{wait}"
+
+
+def _check_dimensions(asked: float | Limits, stored: Terms) -> None:
+    """Refuse other dimensions than those that are stored: the worker would get nothing."""
+    own = terms_of_limits(Limits.of(asked), 1, stored.lease)
+    if own.layout != stored.layout:
+        raise DispatcherError(
+            f"{differences(own, stored)} of the limit; leave out --shared-capacity, or start it "
+            "over for all instances with dispatcher limit set --start-over"
+        )
+
+
+def _check_costs(options: WorkerCommandOptions) -> None:
+    """Refuse costs with which no message could ever be sent, as far as they are known."""
+    limit = making.limit_of(options)
+    if limit is None:
+        return
+    limits = limit.build().limits
+    cost, batch_cost = (
+        limits.checked(name, _known(getattr(options, name))) for name in ("cost", "batch_cost")
+    )
+    if not is_covered(limits.most, cost + batch_cost):
+        raise ExceedsCapacityError(cost, limits.most, batch_cost)
+
+
+def _known(cost: Cost) -> object:
+    """Return the part of a cost that is no field of the body."""
+    if isinstance(cost, Mapping):
+        return {name: one for name, one in cost.items() if not isinstance(one, str)}
+    return {} if isinstance(cost, str) else cost
 
 
 def _worker(options: WorkerCommandOptions) -> str:
     made = making.worker_of(options)  # it refuses wrong values, and sends nothing
     made.timeline.close()
+    _check_costs(options)
     return f"{options.concurrency} batches at a time, of {options.max_batch_size} messages at most"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from tenacity.wait import wait_exponential_jitter
 
@@ -16,6 +18,11 @@ from dispatcher.worker._options import WorkerOptions
 from limiters import LimiterConfig, RedisLeaseManager
 from limiters._support.options import values_of
 from limiters._support.validation import named
+from limiters.leases._bounds import limits_of_terms
+from limiters.limits import Limits
+
+COSTS = {"cost": "--cost", "batch_cost": "--batch-cost"}
+"""The option for each parameter."""
 
 WHERE = ("url", "name", "prefix", "shared_capacity")
 """Options that identify the shared limit."""
@@ -31,7 +38,8 @@ def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worke
     find_handlers_here()
     timeline, limit = timeline_of(options), limit_of(options)
     limiter = None if limit is None else limit.build()
-    return Worker(timeline, options.handler, rate_limiter=limiter, **how)
+    with named(COSTS):
+        return Worker(timeline, options.handler, rate_limiter=limiter, **how)
 
 
 def timeline_of(options: WorkerCommandOptions) -> Timeline:
@@ -48,6 +56,8 @@ def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
             raise ValueError("--shared-capacity needs --limit, the name of the limit")
         if not given["reserved_capacity"]:
             return None
+        if isinstance(given["reserved_capacity"], Mapping):
+            raise ValueError("--reserved by dimension needs --limit, the name of their limit")
         given = {name: value for name, value in given.items() if name not in WHERE}
     elif not given["shared_capacity"]:
         given |= stored(options)
@@ -55,7 +65,7 @@ def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
         return LimiterConfig(**given)
 
 
-def stored(options: WorkerCommandOptions) -> dict[str, float]:
+def stored(options: WorkerCommandOptions) -> dict[str, Any]:
     """Return the stored terms of the limit, for a worker without options for them."""
     with named(URL_OPTION):
         manager = RedisLeaseManager(options.redis, name=options.limit or "", prefix=options.prefix)
@@ -68,8 +78,11 @@ def stored(options: WorkerCommandOptions) -> dict[str, float]:
             manager.where, manager.name, options, ", a worker with --shared-capacity too"
         )
     terms = view.terms
+    capacity = limits_of_terms(terms)
+    if isinstance(capacity, Limits):
+        return {"shared_capacity": capacity, "lease_time": terms.lease / 1000}
     return {
-        "shared_capacity": terms.capacity,
+        "shared_capacity": capacity,
         "factor": terms.factor,
         "period": terms.period / 1000,
         "lease_time": terms.lease / 1000,

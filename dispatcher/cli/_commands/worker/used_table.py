@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dispatcher.cli._options.configuration import as_text
 from dispatcher.cli._options.fallback import DEFAULT, Used
 from dispatcher.cli._terminal.tables import Row, TablePage
 from dispatcher.cli._text.showable import printable, without_passwords
@@ -32,6 +33,8 @@ def _written(value: object) -> str:
     """Return the value as in the file, but without quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return printable(as_text(value))
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_written, value)) or "-"
     if isinstance(value, float):

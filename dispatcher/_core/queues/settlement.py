@@ -1,0 +1,156 @@
+"""What the callback of a batch says it costs in truth, and what follows for what was charged.
+
+While the callback runs, the limiter learns of it only if it costs more than was charged; all else
+it learns in the end. So settling operations one by one costs no more than noting it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from dispatcher.operation import Operation, learn
+from dispatcher.outcomes import PartialFailure, Throttled
+from limiters._costs import NUMBERS, AnyCost, Costs, greater
+from limiters.errors import SettlementError
+
+if TYPE_CHECKING:
+    from dispatcher._core.queues.batch import OperationBatch
+
+
+class BatchSettlement:
+    """Of one batch. Thread-safe."""
+
+    __slots__ = ("_actual", "_batch", "_excess", "_lock", "_whole", "closed")
+
+    def __init__(self, batch: OperationBatch) -> None:
+        self._batch = batch
+        # A signal handler may settle what its own thread was just settling.
+        self._lock = threading.RLock()
+        self._actual: dict[int, tuple[Operation, AnyCost]] = {}
+        """By the identity of operations, what they cost."""
+        self._excess: AnyCost = 0
+        """What operations cost beyond the estimate, all together."""
+        self._whole: AnyCost | None = None
+        """What the batch costs, if that was said of all of it."""
+        self.closed = False
+
+    @property
+    def estimated(self) -> AnyCost:
+        """What the batch was charged."""
+        return self._batch.whole_cost
+
+    @property
+    def actual(self) -> AnyCost:
+        """What it costs, as far as was said."""
+        if self._whole is not None:
+            return self._whole
+        change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
+        return _not_negative(self.estimated + change)
+
+    @property
+    def operations(self) -> list[tuple[Operation, AnyCost]]:
+        """Those that were settled by themselves, and what each of them costs."""
+        return list(self._actual.values()) if self._whole is None else []
+
+    def one(self, operation: Operation, actual: object) -> None:
+        """`operation` costs `actual`."""
+        estimated = operation._cost
+        checked = self._batch.costs.actual("actual", actual, estimated)
+        with self._lock:
+            self._check_open(checked)
+            if self._whole is not None:
+                raise SettlementError(
+                    "the batch was settled as a whole; settle it as a whole again, with "
+                    "settle(batch, actual)"
+                )
+            _, before = self._actual.get(id(operation), (operation, estimated))
+            excess = greater(checked, estimated) - greater(before, estimated)
+            self._actual[id(operation)] = operation, checked
+            if excess:
+                self._excess = self._excess + excess
+                self._say(self.estimated + self._excess)
+
+    def whole(self, actual: object) -> None:
+        """All of it costs `actual`."""
+        checked = self._batch.costs.actual("actual", actual, self.estimated)
+        with self._lock:
+            self._check_open(checked)
+            self._whole = checked
+            self._say(checked)
+
+    def end(self, error: BaseException | None) -> None:
+        """The callback returned, or raised `error`; it is settled no more. For the thread that ran
+        it."""
+        with self._lock:
+            if self.closed:
+                return
+            self._follow(error)
+            self.closed = True
+            if self._whole is not None or self._actual:
+                self._say(self.actual)
+        if error is None and self._batch.may_begin():  # it was not abandoned
+            self._teach()
+
+    def _teach(self) -> None:
+        """Those whose cost is learned learn from this batch."""
+        if self._whole is None:
+            for one, actual in list(self._actual.values()):
+                learn(one, actual)
+            return
+        estimated = self._batch.cost
+        paid = _not_negative(self._whole - self._batch.lane.batch_cost)
+        for one in self._batch.operations:
+            learn(one, _share(paid, one._cost, estimated))
+
+    def _follow(self, error: BaseException | None) -> None:
+        """What was refused without being charged costs nothing."""
+        if error is None or not is_refused_uncharged(error):
+            return
+        operations = self._batch.operations
+        failed = error.failed if isinstance(error, PartialFailure) else operations
+        refused = set(map(id, failed))
+        if refused.issuperset(map(id, operations)):
+            self._whole = self.estimated * 0
+        elif self._whole is None:
+            self._actual |= {
+                id(one): (one, one._cost * 0) for one in operations if id(one) in refused
+            }
+
+    def _say(self, actual: AnyCost) -> None:
+        if self._batch.spend is not None:
+            self._batch.spend.settle(actual)
+
+    def _check_open(self, actual: AnyCost) -> None:
+        self._batch.check_runs(closed=self.closed)
+        if self._batch.spend is None and self._batch.costs.are_limited and actual:
+            raise SettlementError(
+                "the batch was estimated to cost nothing, and so was charged nothing; give its "
+                "operations, or its watcher's batch_cost, what it may cost at most"
+            )
+
+
+def is_refused_uncharged(error: BaseException) -> bool:
+    """Whether it says that a datastore refused a call without charging it to its limit."""
+    cause = error.cause if isinstance(error, PartialFailure) else error
+    return isinstance(cause, Throttled) and not cause.charged
+
+
+def _share(paid: AnyCost, part: AnyCost, whole: AnyCost) -> AnyCost:
+    """Of what was paid, as much as a part has of a whole, in each dimension."""
+    if isinstance(paid, NUMBERS):
+        return paid * part / whole if whole else paid
+    return Costs(
+        {
+            name: one * part.get(name, 0) / whole[name]
+            for name, one in paid.items()
+            if isinstance(whole, Costs) and isinstance(part, Costs) and whole.get(name, 0)
+        }
+    )
+
+
+def _not_negative(cost: AnyCost) -> AnyCost:
+    """Without what sums of fractions are off by."""
+    if isinstance(cost, NUMBERS):
+        return max(0, cost)
+    return Costs({name: max(0, one) for name, one in cost.items()})

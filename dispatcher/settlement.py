@@ -1,0 +1,31 @@
+"""The true cost of a batch, where it is known only after the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dispatcher.operation import Operation, batch_of
+from limiters.errors import SettlementError
+
+
+def settle(batch: Iterable[Operation], actual: float | Mapping[str, float]) -> None:
+    """Says what `batch`, as its callback received it, costs in truth, its batch cost included. Call
+    it in the callback: once that is known, or several times while an answer streams.
+
+    The last one counts when the callback has returned, in place of what single operations were
+    settled to; until then the batch counts for no less than it was charged. Dimensions that are
+    not named count as estimated, and so does what is never settled.
+
+    Raises ArgumentError for a cost that is not possible, and SettlementError if these operations
+    are no batch that runs. Thread-safe.
+
+    >>> from dispatcher import Batcher, Operation, ProvisionedResource, Watcher, settle
+    >>> def answer(batch):
+    ...     settle(batch, 1_034)  # as the usage in its answer says; 4,500 were expected
+    >>> with Batcher(rate_limiter=ProvisionedResource(90_000, period=60)) as batcher:
+    ...     batcher.enqueue(Operation(Watcher(answer), 4_500, "How high is the Eiffel tower?"))
+    """
+    operations = list(batch)
+    if not operations:
+        raise SettlementError("an empty batch costs nothing; pass the one that the callback got")
+    batch_of(operations[0]).settle_whole(operations, actual)

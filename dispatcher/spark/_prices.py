@@ -1,0 +1,193 @@
+"""What rows and batches cost: what users say, in the dimensions of the limit.
+
+A price is a number, a function of a row, or what Spark works out: an SQL expression or a Column.
+Where costs are numbers there is one price, of the dimension ""; also where the limit has one
+dimension with a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+from dispatcher.spark._most_cost import UNBOUNDED, MostCost
+from limiters import LimiterConfig
+from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost, plain_cost
+from limiters._support.callables import check_plain
+from limiters._support.validation import ArgumentError, amount
+from limiters.limits import BoundKind, Limits
+
+Price = Any
+TaskPrice = float | Callable[[Any], float]
+"""One that tasks work out."""
+
+
+def is_number(price: Price) -> bool:
+    """Whether it is known beforehand. Kinds of numbers are not looked at by type checkers."""
+    return isinstance(price, (Real, Decimal))
+
+
+def check_cost(name: str, cost: Any, travels: Callable[[str, object], None]) -> None:
+    """Refuses what cannot be the cost of a row, whatever the limit."""
+    if isinstance(cost, Mapping):
+        for dimension, price in cost.items():
+            if not (isinstance(dimension, str) and dimension):
+                raise ArgumentError(name, cost, "have texts that are not empty as dimensions")
+            _check_price(f"{name}[{dimension!r}]", price, travels)
+    else:
+        _check_price(name, cost, travels)
+
+
+def _check_price(name: str, price: Price, travels: Callable[[str, object], None]) -> None:
+    if is_number(price):
+        amount(name, price, zero=True)
+    elif callable(price):
+        check_plain(name, price)
+        travels(name, price)
+    elif not (price if isinstance(price, str) else hasattr(price, "cast")):  # Connect's Column, too
+        raise ArgumentError(
+            name, price, "be a number, an SQL expression, a Column or a function of a row"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What rows and batches cost, in the form in which the limit adds costs up."""
+
+    of_row: Mapping[str, Price]
+    of_batch: AnyCost
+    """What a batch costs besides its rows."""
+    chosen: MostCost
+    """What all rows of a batch may cost, by `max_batch_cost` alone."""
+    most: MostCost
+    """The same, if the limit is to be able to grant it."""
+    slots: frozenset[str] = frozenset()
+    """The dimensions that count calls in flight."""
+
+    @classmethod
+    def of(
+        cls,
+        cost: Any,
+        batch_cost: Any = 0,
+        max_batch_cost: Any = None,
+        limiter: LimiterConfig | None = None,
+    ) -> Prices:
+        """ArgumentError if they are not of the limit's dimensions, or if a batch that has no rows
+        would cost too much."""
+        granted = None if limiter is None else limiter.build()
+        limits = None if granted is None else granted.limits
+        form = _Form(limits, named=isinstance(cost, Mapping))
+        of_batch = form.normal("batch_cost", checked_cost("batch_cost", batch_cost))
+        most = MostCost.of(None if granted is None else granted.max_capacity)
+        _check_batch(batch_cost, of_batch, most, "what the limit can grant at once")
+        chosen = UNBOUNDED
+        if max_batch_cost is not None:
+            bound = checked_bound("max_batch_cost", max_batch_cost)
+            chosen = MostCost.of(form.normal("max_batch_cost", bound))
+            _check_batch(batch_cost, of_batch, chosen, "max_batch_cost")
+        most = MostCost.of(dict(most.amounts), dict(chosen.amounts))
+        return cls(
+            form.by_dimension(cost),
+            of_batch,
+            chosen.less(of_batch),
+            most.less(of_batch),
+            form.slots,
+        )
+
+    @property
+    def of_spark(self) -> dict[str, Price]:
+        """Those that Spark works out: SQL expressions and Columns."""
+        return {
+            name: price
+            for name, price in self.of_row.items()
+            if not (is_number(price) or callable(price))
+        }
+
+    @property
+    def of_tasks(self) -> dict[str, TaskPrice]:
+        """All others."""
+        return {
+            name: price if callable(price) else float(price)
+            for name, price in self.of_row.items()
+            if is_number(price) or callable(price)
+        }
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Those in which anything costs."""
+        of_batch = ("",) if isinstance(self.of_batch, NUMBERS) else tuple(self.of_batch)
+        return tuple(dict.fromkeys((*self.of_row, *(of_batch if self.of_batch else ()))))
+
+
+def checked_bound(name: str, bound: Any) -> AnyCost:
+    """`bound`, a number or a mapping of dimensions to numbers, all more than zero."""
+    if not isinstance(bound, Mapping):
+        return amount(name, bound)
+    for dimension, one in bound.items():
+        amount(f"{name}[{dimension!r}]", one)
+    return checked_cost(name, bound)
+
+
+def without_those_of_spark(cost: Any) -> Any:
+    """`cost` without what only a driver can have."""
+    if isinstance(cost, Mapping):
+        return {name: one for name, one in cost.items() if is_number(one) or callable(one)}
+    return cost if is_number(cost) or callable(cost) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """In which form costs are added up: that of the limit, or, without one, that of a row's."""
+
+    limits: Limits | None
+    named: bool
+    """Whether the cost of a row has dimensions."""
+
+    @property
+    def slots(self) -> frozenset[str]:
+        if self.limits is None:
+            return frozenset()
+        slots = (one for one in self.limits.bounds if one.kind is BoundKind.SLOTS)
+        return frozenset("" if self.limits.is_scalar else one.dimension for one in slots)
+
+    def normal(self, name: str, cost: AnyCost) -> AnyCost:
+        """`cost` in this form. ArgumentError of the argument `name` if it cannot be."""
+        if self.limits is not None:
+            return self.limits.normal(name, cost)
+        if isinstance(cost, Costs) is self.named:
+            return cost
+        if not cost:
+            return Costs() if self.named else 0
+        like = "a mapping of dimensions" if self.named else "a number"
+        raise ArgumentError(name, plain_cost(cost), f"be {like}, as cost is")
+
+    def by_dimension(self, cost: Any) -> dict[str, Price]:
+        """The prices of a row."""
+        limits = self.limits
+        if isinstance(cost, Mapping):
+            # Only the names matter here, and that slots are whole.
+            known = {name: (float(one) if is_number(one) else 0) or 1 for name, one in cost.items()}
+            self.normal("cost", Costs(known))
+            if limits is None or not limits.is_scalar:
+                return dict(cost)
+            return {"": next(iter(cost.values()), 0)}
+        if limits is None or limits.is_scalar:
+            return {"": cost}
+        if is_number(cost):
+            self.normal("cost", cost if isinstance(cost, NUMBERS) else float(cost))
+            return {}
+        example = f"cost={{{limits.dimensions[0]!r}: ...}}"
+        advice = f"the limit has several, as in {example}"
+        raise ArgumentError("cost", cost, "say of which dimension it is", advice)
+
+
+def _check_batch(given: Any, of_batch: AnyCost, most: MostCost, by: str) -> None:
+    dimension = most.beyond(of_batch)
+    if dimension is not None:
+        of = f" of {dimension}" if dimension else ""
+        raise ArgumentError(
+            "batch_cost", given, f"be at most {most.amount(dimension):g}{of}", f"that is {by}"
+        )

@@ -1,0 +1,76 @@
+"""What is known of true costs: entries that were settled, and what stayed of them. Pure.
+
+A ledger counts the estimated cost of a batch. Once the true cost is known, the entry itself
+notes it, by whatever thread; the ledger reads that when it is asked next. So nothing waits for a
+lock in a callback, and no ledger goes through the calls that run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limiters._budgets.spend import BudgetEntry
+
+LEAST_FRACTION = 1e-100
+"""The smallest part of an entry that is still followed: less than that is as good as gone."""
+
+
+class Stay:
+    """Which part of the entries of a ledger has stayed in it, of those it had from some time on."""
+
+    __slots__ = ("fraction",)
+
+    def __init__(self) -> None:
+        self.fraction = 1.0
+
+    def less(self, part: float) -> Stay:
+        """`part` of all goes away; what to follow later entries by."""
+        self.fraction *= 1 - part
+        if self.fraction >= LEAST_FRACTION:
+            return self
+        self.fraction = 0.0
+        return Stay()
+
+
+class Settlements:
+    """Entries that were settled since their ledger looked last. Any thread may report, and one
+    that looks may be interrupted: then it finds them again."""
+
+    def __init__(self, freed: Callable[[], object]) -> None:
+        """`freed`: called after the end of a call that cost less than estimated, by the thread that
+        says so, and without a lock."""
+        self.reported: deque[BudgetEntry] = deque()
+        """Those that were not dealt with."""
+        self._freed = freed
+        self.estimated = 0.0
+        """What calls that have ended and were settled were expected to cost, in all."""
+        self.actual = 0.0
+        """What they did cost."""
+
+    def report(self, entry: BudgetEntry) -> None:
+        """`entry` was settled, or has ended after it was."""
+        if not entry.reported:  # an answer that streams is settled often, and noted once
+            entry.reported = True
+            self.reported.append(entry)
+        if entry.closed and entry.counts < entry.estimated:
+            self._freed()
+
+    def each(self) -> Iterator[BudgetEntry]:
+        """Each of them, as long as it was not dealt with: that is when the next one is asked
+        for."""
+        for one in tuple(self.reported):
+            one.reported = False  # first: what is settled from here on is reported again
+            yield one
+            with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
+                self.reported.remove(one)
+
+    def account(self, entry: BudgetEntry) -> None:
+        """`entry` is settled for good, once its call has ended."""
+        if entry.closed and not entry.accounted:
+            entry.accounted = True
+            self.estimated += entry.estimated
+            self.actual += entry.counts

@@ -1,0 +1,256 @@
+"""One dimension of a limit: a rate, or a number of calls in flight.
+
+A *bound* is what is kept by itself. Each window of a rate is one, and each number of calls in
+flight: whatever keeps limits goes by bounds and needs no other notion of dimensions or windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Literal
+
+from limiters._guard import guard_of
+from limiters._plain_numbers import plain
+from limiters._support import validation
+from limiters._support.validation import ArgumentError, amount
+
+BURST = 0.1
+"""The share of the shortest window that may go at once after a rest, unless the user says more."""
+
+MOST_BURST_S = 1.0
+"""The most that it is by default: what the rate allows in so many seconds."""
+
+MAX_SLOTS = 1_000_000
+"""How many calls in flight a limit allows at most."""
+
+MAX_OPERATION_TIME = 60.0
+"""Seconds: the default of a Batcher, and so of what lasts as long as its calls."""
+
+
+class BoundKind(Enum):
+    """What is counted."""
+
+    RATE = "rate"
+    """What was spent in a window."""
+    SLOTS = "slots"
+    """Calls in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One bound of a limit: a window of a rate, or a number of calls in flight."""
+
+    dimension: str
+    """"" for the only dimension of a limit that has no names."""
+    kind: BoundKind
+    capacity: float
+    period: float
+    """Seconds of the window; of slots, how long a call may last."""
+    burst: float
+    """What may go at once after a rest."""
+    at_end: bool = False
+    """Whether the window counts from the end of a call, not from its start."""
+    max_operation_time: float = 0.0
+    """Seconds that a call may last; 0 if it does not matter."""
+    strict: bool = True
+    """Whether an abandoned call keeps its slot until it returns."""
+
+    def lasting(self, *, shared: bool) -> float:
+        """For how many seconds something charged counts at most."""
+        window = self.period if self.kind is BoundKind.RATE else 0.0
+        longest = window + self.max_operation_time
+        return longest + guard_of(longest, shared=shared)
+
+    def __str__(self) -> str:
+        if self.kind is BoundKind.SLOTS:
+            return f"{self.dimension}: {plain(self.capacity)} in flight"
+        name = f"{self.dimension}: " if self.dimension else ""
+        return f"{name}{plain(self.capacity)} per {plain(self.period)} s"
+
+
+@dataclass(frozen=True, slots=True)
+class BurstSeconds:
+    """A burst as the time in which the rate allows it: made by `seconds`."""
+
+    seconds: float
+
+
+def seconds(duration: validation.Seconds) -> BurstSeconds:
+    """A burst of what the rate allows in so many seconds.
+
+    >>> Rate(600, per=60, burst=seconds(3)).bounds("requests")[0].burst
+    30.0
+    """
+    return BurstSeconds(validation.seconds("seconds", duration))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """So much in any window of `per` seconds, and at most as much as each window in `also` allows.
+
+    * `burst`: what may go at once after a rest, as a cost or as `seconds(...)` of the rate. By
+      default a tenth of the shortest window, and at most one second of the rate.
+    * `counts`: whether the server counts a call from its "start" or from its "end".
+    * `max_operation_time`: how many seconds a call may last; needed for `counts="end"` only.
+
+    >>> Rate(600, per=60, also=[Rate(10, per=1)])
+    Rate(600, per=60, also=(Rate(10, per=1),))
+    """
+
+    capacity: float
+    per: validation.Seconds = 1.0
+    also: Iterable[Rate] = ()
+    burst: float | BurstSeconds | None = None
+    counts: Literal["start", "end"] = "start"
+    max_operation_time: validation.Seconds = MAX_OPERATION_TIME
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "capacity", amount("capacity", self.capacity))
+        put(self, "per", validation.seconds("per", self.per))
+        put(self, "also", tuple(self.also))
+        longest = validation.seconds("max_operation_time", self.max_operation_time)
+        put(self, "max_operation_time", longest)
+        if self.burst is not None and not isinstance(self.burst, BurstSeconds):
+            put(self, "burst", amount("burst", self.burst))
+        validation.one_of("start", "end")("counts", self.counts)
+        outer = self
+        for inner in self.also:
+            self._check_inner(inner)
+        for inner in sorted(self.also, key=lambda one: -validation.in_seconds(one.per)):
+            inner._check_within(outer)
+            outer = inner
+
+    def _check_inner(self, inner: Rate) -> None:
+        if not isinstance(inner, Rate):
+            raise ArgumentError("also", inner, "hold a Rate for each further window")
+        if inner.also or inner.burst is not None or inner.counts != "start":
+            advice = "say burst, counts and other windows once, of the outer rate"
+            raise ArgumentError("also", inner, "have a capacity and per alone", advice)
+
+    def _check_within(self, outer: Rate) -> None:
+        """Refuses what can never bind beside `outer`, the next longer window."""
+        if not validation.in_seconds(self.per) < validation.in_seconds(outer.per):
+            raise ArgumentError(
+                "also", self, f"have a window shorter than per={plain_seconds(outer.per)}"
+            )
+        if self.capacity >= outer.capacity:
+            raise ArgumentError(
+                "also",
+                self,
+                f"have less capacity than the {plain(outer.capacity)} of {outer._per_text}",
+                "no shorter window can be filled beyond a longer one, so it has no meaning",
+            )
+
+    @property
+    def _per_text(self) -> str:
+        """Its window, in a message."""
+        return f"{plain_seconds(self.per)} s"
+
+    def with_capacity(self, capacity: float) -> Rate:
+        """A rate with another capacity: shorter windows and a burst change in proportion."""
+        factor = capacity / self.capacity
+        burst = self.burst
+        return replace(
+            self,
+            capacity=capacity,
+            also=[replace(one, capacity=one.capacity * factor) for one in self.also],
+            burst=burst * factor if isinstance(burst, (int, float)) else burst,
+        )
+
+    def bounds(self, dimension: str) -> tuple[Bound, ...]:
+        """A bound for each of its windows."""
+        windows = [self, *sorted(self.also, key=lambda one: -validation.in_seconds(one.per))]
+        at_end = self.counts == "end"
+        return tuple(
+            Bound(
+                dimension,
+                BoundKind.RATE,
+                window.capacity,
+                validation.in_seconds(window.per),
+                min(self._burst(windows[-1]), window.capacity),
+                at_end,
+                validation.in_seconds(self.max_operation_time) if at_end else 0.0,
+            )
+            for window in windows
+        )
+
+    def _burst(self, shortest: Rate) -> float:
+        a_second = self.capacity / validation.in_seconds(self.per)
+        if isinstance(self.burst, BurstSeconds):
+            return self.burst.seconds * a_second
+        if self.burst is not None:
+            return self.burst
+        return min(BURST * shortest.capacity, MOST_BURST_S * a_second)
+
+    def __repr__(self) -> str:
+        more = f", also={self.also!r}" if self.also else ""
+        if isinstance(self.burst, BurstSeconds):
+            more += f", burst=seconds({plain(self.burst.seconds)})"
+        elif self.burst is not None:
+            more += f", burst={plain(self.burst)}"
+        if self.counts != "start":
+            more += (
+                f", counts={self.counts!r}"
+                f", max_operation_time={plain_seconds(self.max_operation_time)}"
+            )
+        return f"Rate({plain(self.capacity)}, per={plain_seconds(self.per)}{more})"
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """At most `n` calls in flight, in the whole cluster.
+
+    * `strict`: an abandoned call keeps its slot until it returns. If not, its slot is free at once,
+      and there may be more than `n` calls.
+    * `max_operation_time`: how many seconds a call may last. The slots of a process that is lost
+      are free again so long after its lease has ended.
+
+    >>> InFlight(20)
+    InFlight(20)
+    """
+
+    n: int
+    strict: bool = True
+    max_operation_time: validation.Seconds = MAX_OPERATION_TIME
+
+    def __post_init__(self) -> None:
+        n = validation.count("n", self.n)
+        if n > MAX_SLOTS:
+            raise ArgumentError("n", self.n, f"be at most {MAX_SLOTS:,}")
+        object.__setattr__(self, "n", n)
+        validation.flag("strict", self.strict)
+        longest = validation.seconds("max_operation_time", self.max_operation_time)
+        object.__setattr__(self, "max_operation_time", longest)
+
+    def bounds(self, dimension: str) -> tuple[Bound, ...]:
+        """Its only bound."""
+        longest = validation.in_seconds(self.max_operation_time)
+        kind = BoundKind.SLOTS
+        bound = Bound(dimension, kind, self.n, longest, self.n, False, longest, self.strict)
+        return (bound,)
+
+    def with_capacity(self, capacity: float) -> InFlight:
+        """The same with another number of calls."""
+        return replace(self, n=whole_slots("capacity", capacity))
+
+    def __repr__(self) -> str:
+        more = "" if self.strict else ", strict=False"
+        if self.max_operation_time != MAX_OPERATION_TIME:
+            more += f", max_operation_time={plain_seconds(self.max_operation_time)}"
+        return f"InFlight({self.n}{more})"
+
+
+def whole_slots(name: str, slots: float) -> int:
+    """`slots` as a number of calls in flight."""
+    if slots != int(slots):
+        advice = "it is a number of calls in flight"
+        raise ArgumentError(name, slots, "be a whole number", advice)
+    return int(slots)
+
+
+def plain_seconds(duration: validation.Seconds) -> str:
+    """A duration in a message."""
+    return plain(validation.in_seconds(duration))

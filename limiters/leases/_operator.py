@@ -1,0 +1,347 @@
+"""What an operator changes of a limit: by the names of its dimensions, or by a number. Pure.
+
+`_terms_change` is the same by bounds, as coordinators take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from limiters._limits_text import (
+    WrittenDimension,
+    WrittenLimits,
+    read_dimensions,
+    read_number_or_text,
+)
+from limiters._plain_numbers import plain
+from limiters._support.options import ConvertedOptions, about
+from limiters._support.validation import ArgumentError, amount, text
+from limiters.leases._bounds import amount_text, terms_of_limits, usual_factor
+from limiters.leases._layout import BoundLayout, names_of, parts_of
+from limiters.leases._messages import BoundTerms, Terms, milliseconds, shared_amount
+from limiters.leases._options import checked_lease, checked_period
+from limiters.leases._terms_change import BoundChange, LimitChange
+from limiters.limits import Limits
+
+Amounts = float | Mapping[str, float]
+Capacity = float | Mapping[str, float] | Limits | WrittenLimits
+
+OTHER_DIMENSIONS = (
+    "for other dimensions, delete the limit and set it again, or dispatcher limit set --start-over"
+)
+
+
+def _capacity(name: str, value: object) -> Capacity:
+    if isinstance(value, str):
+        found = read_number_or_text(value)
+        return read_dimensions(name, value) if isinstance(found, str) else _by_name(name, found)
+    if isinstance(value, (Limits, WrittenLimits)):
+        return value
+    return _by_name(name, value)
+
+
+def _by_name(name: str, value: object) -> Amounts:
+    """`value` as an amount, or as those of bounds by their names."""
+    if not isinstance(value, Mapping):
+        return shared_amount(name, value)
+    if not value:
+        raise ArgumentError(name, value, "name a dimension")
+    return {
+        text(f"a dimension of {name}", dimension): shared_amount(f"{name}[{dimension!r}]", one)
+        for dimension, one in value.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermsChange(ConvertedOptions):
+    """What an operator changes of a limit, in seconds and cost: what is None stays as it is."""
+
+    capacity: float | Limits | Mapping[str, float] | None = field(
+        default=None,
+        metadata=about(
+            "what all instances may spend together in a period; of a limit of several dimensions, "
+            "those that change, as in tokens=120000,calls=30slots",
+            _capacity,
+            read=read_number_or_text,
+        ),
+    )
+    factor: float | None = field(
+        default=None, metadata=about("what one partition is worth", amount)
+    )
+    period: float | None = field(
+        default=None,
+        metadata=about("the time in which the capacity may be spent", checked_period, unit="s"),
+    )
+    lease_time: float | None = field(
+        default=None,
+        metadata=about(
+            "for how long an instance holds what it was granted, unless it renews",
+            checked_lease,
+            unit="s",
+        ),
+    )
+    ramp: float | Mapping[str, float] | None = field(
+        default=None,
+        metadata=about("a raised capacity rises by at most so much a second", _by_name),
+    )
+
+    @property
+    def _said(self) -> Capacity | None:
+        """The capacity as it was checked: a text was read."""
+        return self.capacity
+
+    @property
+    def names_dimensions(self) -> bool:
+        """Whether it has to be known which dimensions the limit has."""
+        return isinstance(self._said, (Limits, Mapping, WrittenLimits)) or isinstance(
+            self.ramp, Mapping
+        )
+
+    def of(self, known: Terms | None) -> LimitChange:
+        """The same as a coordinator takes it, of a limit that has these terms; None where they do
+        not matter, or there is none. ArgumentError for what the limit cannot become."""
+        lease = 0 if self.lease_time is None else milliseconds(self.lease_time)
+        factor = self.factor or 0.0
+        limits = self._limits(known)
+        if limits is not None:
+            self._check_period()
+            terms = terms_of_limits(limits, usual_factor(limits), lease)
+            layout, changes = terms.layout, [BoundChange.whole(one) for one in terms.bounds]
+            if known is not None and known.layout != layout:  # all is said: it starts over
+                lease, factor = lease or known.lease, factor or terms.factor
+        else:
+            layout, changes = known.layout if known is not None else "", self._changes(known)
+        changes = [
+            replace(change, ramp=ramp / 1000)
+            for change, ramp in zip(changes, self._ramps(known, len(changes)), strict=True)
+        ]
+        return LimitChange(tuple(changes), factor, lease, layout)
+
+    def _limits(self, known: Terms | None) -> Limits | None:
+        """The limits that it defines as a whole, if it does."""
+        if isinstance(self._said, Limits):
+            return self._said
+        if isinstance(self._said, WrittenLimits) and known is None:
+            return Limits(**self._said.by_name("capacity"))
+        return None
+
+    def _check_period(self) -> None:
+        if self.period is not None:
+            raise ArgumentError(
+                "period",
+                self.period,
+                "be left out where dimensions have names",
+                "a window is written with its amount, as in tokens=90000/30s",
+            )
+
+    def _changes(self, known: Terms | None) -> list[BoundChange]:
+        """What becomes of each bound of a limit with these terms; none of them if all stay."""
+        capacity = self._said
+        if known is None or len(known.bounds) == 1:
+            if capacity is None or isinstance(capacity, (int, float)):
+                period = 0 if self.period is None else milliseconds(self.period)
+                slots = known is not None and known.bounds[0].slots
+                change = BoundChange(capacity or 0.0, period, slots=slots)
+                if known is not None and capacity:
+                    self._check_goal(known, [change])
+                return [change] if capacity or period else []
+            if known is None:
+                return []  # it does not say all that a new limit needs
+        assert known is not None
+        self._check_period()
+        names = names_of(known.layout, [one.period for one in known.bounds])
+        if capacity is None:
+            return []
+        changes = [BoundChange(slots=one.slots) for one in known.bounds]
+        if isinstance(capacity, Mapping):
+            for at, one in _at_names("capacity", capacity, names):
+                changes[at] = replace(changes[at], capacity=one)
+        elif isinstance(capacity, WrittenLimits):
+            for written in capacity.dimensions:
+                for at, change in _of_dimension(written, known):
+                    changes[at] = change
+        elif not isinstance(capacity, Limits):  # those are no changes
+            example = f"{names[0]}={plain(capacity)}"
+            raise ArgumentError(
+                "capacity",
+                capacity,
+                f"say of which dimension it is, {_either(names)}",
+                f"as in {example}",
+            )
+        self._check_goal(known, changes)
+        return changes
+
+    def _check_goal(self, known: Terms, changes: Sequence[BoundChange]) -> None:
+        """Refuses parts of slots, and a window that a longer one makes meaningless."""
+        goal = [one.applied_to(bound) for one, bound in zip(changes, known.bounds, strict=True)]
+        names = names_of(known.layout, [one.period for one in known.bounds])
+        outer: dict[str, BoundTerms] = {}
+        for part, name, one in zip(parts_of(known.layout), names, goal, strict=True):
+            if one.slots and one.capacity % 1:
+                raise ArgumentError(
+                    "capacity",
+                    one.capacity,
+                    f"be a whole number for {name}",
+                    "it is a number of calls in flight",
+                )
+            longer = outer.get(part.dimension)
+            if longer is not None and not _is_within(one, longer):
+                raise _meaningless(part.dimension, one, longer)
+            outer[part.dimension] = one
+
+    def _ramps(self, known: Terms | None, bounds: int) -> list[float]:
+        ramp = self.ramp or 0.0
+        if not isinstance(ramp, Mapping):
+            return [ramp] * bounds
+        ramps = [0.0] * bounds
+        if known is not None and bounds == len(known.bounds):
+            names = names_of(known.layout, [one.period for one in known.bounds])
+            for at, one in _at_names("ramp", ramp, names):
+                ramps[at] = one
+        return ramps
+
+
+def _at_names(
+    option: str, amounts: Mapping[str, float], names: Sequence[str]
+) -> Iterator[tuple[int, float]]:
+    """Each amount, with the place of the bound that has the name."""
+    for name, one in amounts.items():
+        if name not in names:
+            raise ArgumentError(option, name, f"be of {_either(names)}", OTHER_DIMENSIONS)
+        yield names.index(name), one
+
+
+def _of_dimension(written: WrittenDimension, known: Terms) -> Iterator[tuple[int, BoundChange]]:
+    """What is written of a dimension, for each of its bounds that changes."""
+    parts = parts_of(known.layout)
+    places = [at for at, part in enumerate(parts) if part.dimension == written.name]
+    if not places:
+        names = dict.fromkeys(part.dimension for part in parts)
+        if "" in names:
+            raise ArgumentError(
+                "capacity",
+                written.written,
+                "be a number: the limit has one dimension, without a name",
+                OTHER_DIMENSIONS,
+            )
+        raise ArgumentError(
+            "capacity", written.written, f"name {_either(list(names))}", OTHER_DIMENSIONS
+        )
+    stored = [known.bounds[at] for at in places]
+    _check_kind(written, parts[places[0]], stored)
+    if stored[0].slots:
+        (at,) = places
+        slots = written.slots or written.windows[0].amount
+        longest = (written.options or {}).get("max_operation_time")
+        running = 0 if longest is None else milliseconds(longest)
+        yield at, BoundChange(float(slots), running, slots=True)
+        return
+    longest = (written.options or {}).get("max_operation_time")
+    changed = {at: known.bounds[at] for at in places}
+    for at, one in _windows(written, places, stored):
+        changed[at] = one.applied_to(known.bounds[at])
+        if longest is None:
+            yield at, one
+    if longest is not None:  # of all windows, as each counts calls from their end
+        for at, terms in changed.items():
+            running = milliseconds(longest)
+            goal = BoundTerms.rate(terms.capacity, terms.period, running=running)
+            yield at, BoundChange.whole(goal)
+
+
+def _check_kind(written: WrittenDimension, part: BoundLayout, stored: Sequence[BoundTerms]) -> None:
+    """Refuses what would make another kind of limit of a dimension."""
+    name, options = written.name, written.options or {}
+    is_rate = written.slots is None
+    if stored[0].slots and (len(written.windows) > 1 or any(it.per for it in written.windows)):
+        raise ArgumentError(
+            "capacity",
+            written.written,
+            f"be a number of calls in flight for {name}, as in {name}=20slots",
+            OTHER_DIMENSIONS,
+        )
+    if not stored[0].slots and not is_rate:
+        raise ArgumentError(
+            "capacity",
+            written.written,
+            f"be an amount in a window for {name}, as in {name}=600/60s",
+            OTHER_DIMENSIONS,
+        )
+    if "burst" in options:
+        raise ArgumentError(
+            "capacity",
+            written.written,
+            f"leave out the burst of {name}",
+            "each instance has its own: say it where the instance is made",
+        )
+    limit = written.limit("capacity").bounds(name)[0]
+    unlike = [
+        called
+        for called, own, other in (
+            ("counts", "end" if limit.at_end else "start", part.counts),
+            ("strict", limit.strict, part.strict),
+        )
+        if called in options and own != other
+    ]
+    if unlike:
+        raise ArgumentError(
+            "capacity",
+            written.written,
+            f"leave {unlike[0]} of {name} as it is",
+            OTHER_DIMENSIONS,
+        )
+
+
+def _windows(
+    written: WrittenDimension, places: Sequence[int], stored: Sequence[BoundTerms]
+) -> Iterator[tuple[int, BoundChange]]:
+    """Which windows are meant: those of the same length; or all of them, the longest first; or the
+    longest, if none is named."""
+    windows = written.windows
+    if len(windows) == 1 and windows[0].per is None:
+        yield places[0], BoundChange(windows[0].amount)
+        return
+    periods = [milliseconds(checked_period("per", one.per or 1.0)) for one in windows]
+    there = {one.period: at for one, at in zip(stored, places, strict=True)}
+    pairs = sorted(zip(periods, windows, strict=True), key=lambda pair: -pair[0])
+    if all(period in there for period in periods):
+        for period, one in pairs:
+            yield there[period], BoundChange(one.amount)
+    elif len(windows) == len(places):
+        for at, (period, one) in zip(places, pairs, strict=True):
+            yield at, BoundChange(one.amount, period)
+    else:
+        has = "+".join(map(amount_text, stored))
+        raise ArgumentError(
+            "capacity",
+            written.written,
+            f"have windows that {written.name} has, or all of them",
+            f"it is {written.name}={has} now; {OTHER_DIMENSIONS}",
+        )
+
+
+def _is_within(inner: BoundTerms, outer: BoundTerms) -> bool:
+    return inner.period < outer.period and inner.capacity < outer.capacity
+
+
+def _meaningless(dimension: str, inner: BoundTerms, outer: BoundTerms) -> ArgumentError:
+    """A shorter window that allows no less than a longer one could never be reached."""
+    both = f"{dimension}={amount_text(outer)}+{amount_text(_example(inner, outer))}"
+    return ArgumentError(
+        "capacity",
+        amount_text(inner),
+        f"be less than {amount_text(outer)} for {dimension}, and in a shorter window",
+        f"else it could never be reached; change both windows, as in {both}",
+    )
+
+
+def _example(inner: BoundTerms, outer: BoundTerms) -> BoundTerms:
+    """A shorter window that has a meaning."""
+    period = min(inner.period, max(1, outer.period // 10))
+    return replace(inner, period=period, capacity=outer.capacity / 2)
+
+
+def _either(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last

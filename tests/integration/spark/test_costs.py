@@ -1,0 +1,253 @@
+"""Laws V3, V7, N1 and K8: a task whose rows and batches cost something in several dimensions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tenacity.wait import wait_fixed
+
+from dispatcher.spark import BatchFailedError, UnusableRowsError
+from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._options import DeliveryOptions, for_tasks, prices_of
+from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.expressions import Expression
+from dispatcher.spark._rows.groups import Columns
+from dispatcher.spark._task.sums import cost_of
+from dispatcher.spark._task.task import TaskJob
+from dispatcher.spark.context import Context
+from limiters import LimiterConfig
+from limiters.embedded import EmbeddedRedis
+from limiters.limits import InFlight, Limits, Rate
+from tests.integration.spark.test_packs import Handler
+
+TOKENS = 40
+API = Limits(requests=Rate(1_000), tokens=Rate(TOKENS, per=0.05), calls=InFlight(3))
+COST = {"requests": 0.5, "tokens": lambda row: row["tokens"]}
+BATCH = {"requests": 1, "tokens": 4, "calls": 1}
+
+
+def rows(subjects: int, each: int = 2) -> list[dict[str, Any]]:
+    """Of each subject so many; `n` is a number of its own."""
+    return [
+        {"subject": f"s{subject:03}", "time": place, "n": subject * each + place}
+        | {"tokens": (subject * each + place) % 7}
+        for subject in range(subjects)
+        for place in range(each)
+    ]
+
+
+def limiter(redis: EmbeddedRedis, name: str, limits: Limits = API) -> LimiterConfig:
+    return LimiterConfig(
+        url=redis.url, name=name, shared_capacity=limits, lease_time=1.0, max_interval=0.1
+    )
+
+
+def run(
+    handler: Any,
+    given: list[dict[str, Any]],
+    *,
+    at_once: int = 10_000,
+    columns: Columns | None = None,
+    packed: bool = True,
+    **told: Any,
+) -> dict[str, float]:
+    """The rows of a task, `at_once` in a record batch; what it counted."""
+    sending = DeliveryOptions(**{"handler": handler, "cost": COST, "rows": "dict", **told})
+    most = prices_of(sending).most
+    job = TaskJob(
+        for_tasks(sending),
+        columns or Columns("subject", "time"),
+        Cut(10, most),
+        "number",
+        "orders",
+        1,
+        None,
+        division=Division(1, 10, most) if packed else None,
+    )
+    (sums,) = job.run(pa.Table.from_pylist(given).to_batches(at_once))
+    return {name: sums.column(name)[0].as_py() for name in sums.schema.names}
+
+
+def tokens(handler: Handler, given: list[dict[str, Any]]) -> list[int]:
+    """Of each call."""
+    of = {row["n"]: row["tokens"] for row in given}
+    return [sum(of[n] for n in batch) for batch in handler.batches]
+
+
+@pytest.mark.parametrize("at_once", [1, 10, 10_000])
+def test_v3_k8_packs_are_filled_by_all_dimensions_alike_in_all_record_batches(
+    at_once: int, shared_redis: EmbeddedRedis
+) -> None:
+    given, handler, expected = rows(60), Handler(), Handler()
+    limit = limiter(shared_redis, "packs")
+    sums = run(handler, given, at_once=at_once, limiter=limit, batch_cost=BATCH)
+    run(expected, given, at_once=37, limiter=limit, batch_cost=BATCH)
+
+    assert handler.batches == expected.batches
+    assert sorted(handler.keys) == sorted(expected.keys)
+    assert sorted(n for batch in handler.batches for n in batch) == [row["n"] for row in given]
+    spent = tokens(handler, given)
+    assert max(spent) <= TOKENS - BATCH["tokens"]
+    assert max(map(len, handler.batches)) <= 10
+    assert len(spent) <= 1.2 * max(len(given) / 10, sum(spent) / (TOKENS - 4)) + 1, "full ones"
+    calls = len(handler.calls)
+    assert cost_of(sums) == {
+        "requests": calls + len(given) / 2,
+        "tokens": 4 * calls + sum(spent),
+        "calls": calls,
+    }
+
+
+class Together:
+    """Handlers of one process that are under way at once. Nothing of it could travel."""
+
+    lock = threading.Lock()
+    three = threading.Barrier(3, timeout=30)
+    running = 0
+    most = 0
+
+    @classmethod
+    def start(cls) -> None:
+        cls.three.reset()
+        cls.most = 0
+
+
+def take_together(batch: list[Any]) -> None:
+    with Together.lock:
+        Together.running += 1
+        Together.most = max(Together.most, Together.running)
+    try:
+        if batch[0]["n"] < 30:  # the first three: so many are under way at once, or none ends
+            Together.three.wait()
+    finally:
+        with Together.lock:
+            Together.running -= 1
+
+
+async def take_together_async(batch: list[Any]) -> None:
+    await asyncio.to_thread(take_together, batch)
+
+
+@pytest.mark.parametrize("handler", [take_together, take_together_async])
+def test_n1_no_more_handlers_run_than_there_are_slots_and_all_of_these_are_used(
+    handler: Any, shared_redis: EmbeddedRedis
+) -> None:
+    limits = Limits(requests=Rate(10_000), calls=InFlight(3))
+    Together.start()
+    sums = run(
+        handler,
+        rows(30, 10),
+        limiter=limiter(shared_redis, f"slots-{handler.__name__}", limits),
+        cost={"requests": 1},
+        batch_cost={"calls": 1},
+        concurrency=16,
+    )
+    assert (Together.most, sums["calls"]) == (3, 30)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_v7_a_row_that_costs_too_much_in_one_dimension_is_a_dead_letter_that_names_it(
+    packed: bool, shared_redis: EmbeddedRedis
+) -> None:
+    given = rows(5)
+    given[5]["tokens"] = 37
+    dead: list[tuple[Any, list[int], str]] = []
+
+    def take_dead(batch: list[Any], context: Context) -> None:
+        dead.append((context.subject, [row["n"] for row in batch], context.reason))
+
+    handler = Handler()
+    told: dict[str, Any] = {"limiter": limiter(shared_redis, "dead"), "batch_cost": BATCH}
+    told["packed"] = packed
+    run(handler, given, dead_letters=take_dead, **told)
+
+    ((subject, numbers, reason),) = dead
+    assert (subject, numbers) == ("s002", [5])
+    assert reason.startswith("it costs 37 of tokens, and the rows of a batch may cost 36 of tokens")
+    assert sorted(n for batch in handler.batches for n in batch) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    with pytest.raises(UnusableRowsError, match=r"'s002' in .*: it costs 37 of tokens"):
+        run(Handler(), given, **told)
+
+
+def test_v3_each_attempt_and_each_subject_of_a_divided_pack_pays_for_its_batch(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    given = rows(4)
+
+    def dislikes(batch: list[Any], context: Context) -> None:
+        if any(row["subject"] == "s001" for row in batch):
+            raise RuntimeError("not liked")
+
+    handler, dead = Handler(dislikes), list[Any]()
+    sums = run(
+        handler,
+        given,
+        limiter=limiter(shared_redis, "divided"),
+        batch_cost=BATCH,
+        retry=(wait_fixed(0.01), lambda state: state.attempt_number >= 2),
+        dead_letters=dead.extend,
+    )
+    # Twice the pack of four subjects, then three alone and the one that is not liked twice.
+    assert [row["n"] for row in dead] == [2, 3]
+    assert len(handler.calls) == 2 + 3 + 2
+    assert sums["cost:calls"] == 7
+    assert sums["cost:requests"] == 7 + 2 * 4 + 3 * 1 + 2 * 1
+
+
+def test_what_columns_say_and_what_tasks_work_out_are_charged_together(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    given, handler = rows(6), Handler()
+    columns = Columns("subject", "time", costs={"tokens": Expression("tokens * 2")})
+    cost = {"tokens": "tokens * 2", "requests": lambda row: row["time"]}
+    sums = run(handler, given, columns=columns, cost=cost, limiter=limiter(shared_redis, "columns"))
+    assert sums["cost:tokens"] == 2 * sum(row["tokens"] for row in given)
+    assert sums["cost:requests"] == sum(row["time"] for row in given)
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        ({"tokens": lambda row: -1}, "cost of tokens of a row of subject 's000' .* negative"),
+        ({"calls": lambda row: 0.5}, "cost of calls of a row of subject 's000' .* not whole"),
+        ({"tokens": lambda row: 1 / 0}, "cost of tokens, a function of a row, has failed"),
+        ({"tokens": lambda row: "many"}, "cost of tokens, a function of a row, has failed"),
+    ],
+)
+def test_a_cost_that_cannot_be_charged_fails_the_task_and_names_the_dimension(
+    cost: dict[str, Any], said: str, shared_redis: EmbeddedRedis
+) -> None:
+    with pytest.raises(UnusableRowsError, match=said):
+        run(Handler(), rows(2), cost=cost, limiter=limiter(shared_redis, "wrong"))
+
+
+def test_v7_a_batch_that_no_longer_fits_one_dimension_fails_with_its_name(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    sending: dict[str, Any] = {"limiter": limiter(shared_redis, "global"), "cost": {"tokens": 30}}
+    job = TaskJob(
+        DeliveryOptions(handler=Handler(), rows="dict", **sending),
+        Columns(None, "time", subject="subject"),
+        Cut(10, same_subject=False),  # as with order="global", which no limit bounds
+        "number",
+        "orders",
+        1,
+        None,
+    )
+    with pytest.raises(BatchFailedError, match=r"costs 60 of tokens, more than .* 40 of tokens"):
+        list(job.run(pa.Table.from_pylist(rows(1)).to_batches()))
+
+
+def test_costs_in_dimensions_are_counted_without_a_limit() -> None:
+    handler = Handler()
+    sums = run(handler, rows(10), batch_cost=BATCH)
+
+    assert cost_of(sums) == {
+        "requests": 10 + len(handler.calls),
+        "tokens": sum(row["tokens"] for row in rows(10)) + 4 * len(handler.calls),
+        "calls": len(handler.calls),
+    }

@@ -1,0 +1,157 @@
+"""Law Z6: costs that are learned are a percentile by kind, in bounded memory, high while cold."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher import Learned, Operation, Retry, Throttled, Watcher, settle
+from dispatcher.learned import GROWTH, MOST_BUCKETS, CostHistogram
+from dispatcher.testing import InlineBatcher
+from limiters import ArgumentError
+from tests.examples import examples
+
+
+def ignore(batch: list[Operation]) -> None:
+    pass
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1e12)), min_size=1, max_size=500),
+    st.floats(1, 100),
+)
+def test_z6_a_percentile_is_never_too_low_and_hardly_too_high(
+    costs: list[float], percentile: float
+) -> None:
+    seen = CostHistogram()
+    for cost in costs:
+        seen.note(cost)
+    ordered = sorted(costs)
+    rank = min(len(ordered) - 1, max(0, -int(-len(ordered) * percentile // 100) - 1))
+    exact = ordered[rank]
+    assert exact * (1 - 1e-6) <= seen.percentile(percentile) or percentile < 100 / len(costs)
+    above = ordered[min(len(ordered) - 1, rank + 1)]
+    low = len(set(costs)) > MOST_BUCKETS
+    assert low or seen.percentile(percentile) <= above * GROWTH * (1 + 1e-6)
+
+
+def test_z6_memory_is_bounded_whatever_comes() -> None:
+    chance = random.Random(1)
+    seen = CostHistogram()
+    for _ in range(20_000):
+        seen.note(10 ** chance.uniform(-200, 100))
+    assert len(seen._buckets) <= MOST_BUCKETS
+    cost = Learned(100, by=lambda number: number, kinds=50)
+    for number in range(5_000):
+        cost.learn(number, 1.0)
+    assert [one.kind for one in cost.known()] == list(range(4_999, 4_949, -1))
+
+
+def test_z6_it_is_high_while_cold_and_by_kind() -> None:
+    cost = Learned(4_500, by=lambda payload: payload["model"])
+    small, large = {"model": "small"}, {"model": "large"}
+    for settled in range(20):
+        assert cost.estimate(small) == 4_500, settled
+        cost.learn("small", 1_000)
+    assert 1_000 <= cost.estimate(small) <= 1_000 * GROWTH
+    assert cost.estimate(large) == 4_500
+    assert [(one.kind, one.settled, one.cold) for one in cost.known()] == [("small", 20, False)]
+
+
+def test_z6_it_follows_costs_that_change() -> None:
+    cost = Learned(100)
+    for _ in range(5_000):
+        cost.learn(None, 10)
+    for _ in range(5_000):
+        cost.learn(None, 50)
+    assert cost.estimate() == pytest.approx(50, rel=0.06)
+    for _ in range(30_000):
+        cost.learn(None, 10)
+    assert cost.estimate() == pytest.approx(10, rel=0.06)
+
+
+def test_z6_the_least_recently_used_kind_is_forgotten() -> None:
+    cost = Learned(100, by=str, kinds=2)
+    for kind in ("a", "b"):
+        for _ in range(20):
+            cost.learn(kind, 1)
+    assert cost.estimate("a") < 2, "used now"
+    cost.learn("c", 1)
+    assert cost.estimate("b") == 100
+    assert cost.estimate("a") < 2
+
+
+def run(cost: Any, answer: Any, number: int = 30, **terms: Any) -> list[Any]:
+    """Runs so many operations, one after the other; what each was estimated at."""
+    estimates = []
+    watcher = Watcher(answer, **terms)
+    with InlineBatcher() as batcher:
+        for _ in range(number):
+            operation = Operation(watcher, cost, None)
+            estimates.append(operation.cost)
+            batcher.enqueue(operation)
+            batcher.drain()
+    return estimates
+
+
+def test_operations_learn_from_those_that_were_settled() -> None:
+    estimates = run(Learned(500), lambda batch: batch[0].settle(100))
+    assert estimates[:20] == [500] * 20
+    assert estimates[20:] == [pytest.approx(100, rel=0.06)] * 10
+
+
+def test_a_batch_that_is_settled_as_one_teaches_without_its_batch_cost() -> None:
+    estimates = run(Learned(500), lambda batch: settle(batch, 130), batch_cost=30)
+    assert estimates[-1] == pytest.approx(100, rel=0.06)
+
+
+def test_what_failed_or_was_refused_teaches_nothing() -> None:
+    cost = Learned(500)
+
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle(1)
+        raise (Throttled(charged=False) if batch[0].attempt == 1 else Retry())
+
+    run(cost, answer, number=3, max_attempts=2)
+    assert cost.known() == []
+
+
+def test_dimensions_that_are_not_settled_keep_what_they_start_with() -> None:
+    cost = Learned({"tokens": 4_500, "requests": 1})
+    for _ in range(20):
+        cost.learn(None, {"tokens": 1_000})
+    estimate: Any = cost.estimate()
+    assert estimate["requests"] == 1
+    assert estimate["tokens"] == pytest.approx(1_000, rel=0.06)
+
+
+def test_plain_operations_are_no_larger_for_it() -> None:
+    watcher = Watcher(ignore)
+    assert not hasattr(Operation(watcher, 1, None), "_kind")
+    assert sys.getsizeof(Operation(watcher, 1, None)) <= 96
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"start": 0}, "start must be more than zero"),
+        ({"start": -1}, "start must be zero or more"),
+        ({"start": float("nan")}, "start must"),
+        ({"start": {"tokens": -1}}, r"start\['tokens'\] must be zero or more"),
+        ({"start": 1, "percentile": 0}, "percentile must be more than 0 and at most 100"),
+        ({"start": 1, "percentile": 101}, "percentile must"),
+        ({"start": 1, "percentile": float("nan")}, "percentile must"),
+        ({"start": 1, "percentile": True}, "percentile must"),
+        ({"start": 1, "kinds": 0}, "kinds must be at least 1"),
+        ({"start": 1, "by": 7}, "by must"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        Learned(**arguments)

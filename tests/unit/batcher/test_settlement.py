@@ -1,0 +1,412 @@
+"""Laws Z1 to Z5 as users meet them: settle an operation, a batch, a reservation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tenacity import wait_fixed
+
+from dispatcher import (
+    Batcher,
+    Operation,
+    PartialFailure,
+    ProvisionedResource,
+    Retry,
+    SettlementError,
+    Throttled,
+    Watcher,
+    settle,
+)
+from dispatcher.testing import InlineBatcher, ManualClock
+from limiters import ArgumentError, InFlight, Limits, Rate
+
+OnBatch = Callable[[list[Operation]], Any]
+
+LIMITS = Limits(
+    requests=Rate(100, per=60, burst=100),
+    tokens=Rate(10_000, per=60, burst=10_000),
+    calls=InFlight(20),
+)
+
+
+class Setting:
+    """A limiter, a Batcher, and what is left for a period after a batch."""
+
+    def __init__(self, capacity: float | Limits = 10_000, **options: Any) -> None:
+        self.clock = ManualClock()
+        if not isinstance(capacity, Limits):
+            capacity = Limits(units=Rate(capacity, per=60, burst=capacity))
+        self.limiter = ProvisionedResource(capacity, clock=self.clock)
+        self.batcher = InlineBatcher(clock=self.clock, rate_limiter=self.limiter, **options)
+
+    def run(self, on_batch: OnBatch, *costs: Any, seconds: float = 1.0, **terms: Any) -> Setting:
+        """Raises one batch of operations of these costs; errors of its callback are raised."""
+        watcher = Watcher(on_batch, **terms)
+        with self.batcher:
+            operations = [
+                Operation(watcher, cost, at, batchable=True) for at, cost in enumerate(costs)
+            ]
+            self.batcher.enqueue_many(operations)
+            self.batcher.turn(seconds)
+            for batch in self.batcher.batches:
+                if batch.error is not None and not isinstance(batch.error, (Retry, Throttled)):
+                    raise batch.error
+        return self
+
+    def spent(self) -> Any:
+        """What counts of the limit."""
+        ledgers = self.limiter._ledgers
+        amounts = [ledger.spent(self.clock.now()) for ledger in ledgers]
+        return amounts[0] if len(amounts) == 1 else tuple(amounts)
+
+
+def test_an_operation_is_settled_in_its_callback() -> None:
+    def answer(batch: list[Operation]) -> None:
+        for one in batch:
+            one.settle(one.cost / 10)
+
+    assert Setting().run(answer, 100, 200).spent() == 30
+
+
+def test_a_batch_is_settled_with_its_batch_cost() -> None:
+    def answer(batch: list[Operation]) -> None:
+        settle(batch, 25)
+
+    assert Setting().run(answer, 100, 200, batch_cost=50).spent() == 25
+
+
+def test_an_operation_that_is_settled_leaves_the_others_and_the_batch_cost_as_told() -> None:
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle(10)
+
+    assert Setting().run(answer, 100, 200, batch_cost=50).spent() == 260
+
+
+def test_z5_while_an_answer_streams_it_only_grows() -> None:
+    setting = Setting()
+    counted = []
+
+    def answer(batch: list[Operation]) -> None:
+        for said in (10, 150, 40, 180, 60):
+            batch[0].settle(said)
+            counted.append(setting.spent())
+
+    setting.run(answer, 100, 100)
+    assert counted == [200, 250, 200, 280, 200]
+    assert setting.spent() == 160
+
+
+def test_a_dimension_that_is_not_named_costs_what_was_estimated() -> None:
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle({"tokens": 0})
+        batch[1].settle({"tokens": 1_034})
+
+    cost = {"tokens": 4_500}
+    setting = Setting(LIMITS).run(answer, cost, cost, batch_cost={"requests": 1, "calls": 1})
+    assert setting.spent() == (1, 1_034, 0)
+
+
+def test_z2_a_dimension_in_which_nothing_was_estimated_can_cost_something_all_the_same() -> None:
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle({"tokens": 700})
+
+    setting = Setting(LIMITS).run(answer, {"requests": 1})
+    assert setting.spent() == (1, 700, 0)
+
+
+def test_coroutines_settle_until_the_batch_has_ended() -> None:
+    async def answer(batch: list[Operation]) -> None:
+        await asyncio.sleep(0)
+        batch[0].settle(30)
+        await asyncio.gather(*[later(one) for one in batch[1:]])
+
+    async def later(operation: Operation) -> None:
+        await asyncio.sleep(0)
+        operation.settle(1)
+
+    assert Setting().run(answer, 100, 100, 100).spent() == 32
+
+
+def test_z4_each_attempt_is_charged_and_settled_by_itself() -> None:
+    def answer(batch: list[Operation]) -> None:
+        if batch[0].attempt == 1:
+            batch[0].settle(40)
+            raise Retry(after=1)
+        batch[0].settle(7)
+
+    setting = Setting()
+    assert setting.run(answer, 100, seconds=5.0, max_attempts=3).spent() == 47
+
+
+@pytest.mark.parametrize(("charged", "counts"), [(True, 150), (False, 0)])
+def test_z4_a_refusal_says_whether_it_was_charged(charged: bool, counts: float) -> None:
+    setting = Setting(pause_time=120.0)
+
+    def answer(batch: list[Operation]) -> None:
+        raise Throttled(charged=charged)
+
+    watcher = Watcher(answer, batch_cost=50)
+    with setting.batcher:
+        setting.batcher.enqueue(Operation(watcher, 100, None))
+        setting.batcher.turn(1)
+        assert setting.spent() == counts
+        setting.batcher.stop()
+
+
+def test_z4_of_a_part_that_was_refused_without_charge_the_rest_counts() -> None:
+    def answer(batch: list[Operation]) -> None:
+        batch[1].settle(20)
+        if batch[0].attempt == 1:
+            raise PartialFailure(batch[:1], Throttled(retry_after=1_000, charged=False))
+
+    setting = Setting()
+    watcher = Watcher(answer, batch_cost=50)
+    with setting.batcher:
+        setting.batcher.enqueue_many([Operation(watcher, 100, n, batchable=True) for n in range(2)])
+        setting.batcher.turn(1)
+        assert setting.spent() == 70
+        setting.batcher.stop()
+
+
+def test_z4_what_was_abandoned_counts_as_estimated() -> None:
+    errors: list[SettlementError] = []
+
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle(10)
+        setting.batcher.turn(30)
+        with pytest.raises(SettlementError, match="abandoned") as raised:
+            batch[0].settle(1)
+        errors.append(raised.value)
+
+    setting = Setting()
+    setting.run(answer, 100, max_operation_time=5)
+    assert errors
+    assert setting.spent() == 100
+
+
+def test_a_refund_makes_room_for_what_waits() -> None:
+    """Told 60 of 100 each, used 10 each: they go one after the other, not one a minute."""
+
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle(10)
+
+    setting = Setting(100)
+    watcher = Watcher(answer, max_batch_size=1)
+    with setting.batcher:
+        setting.batcher.enqueue_many([Operation(watcher, 60, n) for n in range(5)])
+        setting.batcher.turn(50)
+    assert len(setting.batcher.batches) == 5
+    assert setting.spent() == 50
+
+
+def test_a_refund_wakes_another_batcher_of_the_limiter() -> None:
+    limiter = ProvisionedResource(100, period=60)
+    answered, first_runs, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(batch: list[Operation]) -> None:
+        first_runs.set()
+        go_on.wait(20)
+        batch[0].settle(10)
+
+    with Batcher(rate_limiter=limiter) as one, Batcher(rate_limiter=limiter) as other:
+        one.enqueue(Operation(Watcher(slow), 100, None))
+        assert first_runs.wait(20)
+        other.enqueue(Operation(Watcher(lambda batch: answered.set()), 50, None))
+        assert not answered.is_set()
+        go_on.set()
+        assert answered.wait(20), "it would otherwise wait for a minute"
+
+
+def test_without_a_limiter_it_is_accepted_and_checked() -> None:
+    seen = []
+
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle(5)
+        with pytest.raises(ArgumentError, match="actual must be zero or more"):
+            batch[0].settle(-1)
+        seen.append(batch)
+
+    with InlineBatcher() as batcher:
+        batcher.enqueue(Operation(Watcher(answer), 100, None))
+        batcher.drain()
+    assert seen
+
+
+# Bad input: an error that says which, and the ledger unchanged.
+
+
+@pytest.mark.parametrize(
+    ("actual", "says"),
+    [
+        (-1, "actual must be zero or more, not -1"),
+        (float("nan"), "actual must"),
+        (float("inf"), "actual must"),
+        (True, "actual must"),
+        ("12", "actual must"),
+        ({"tokens": -1}, r"actual\['tokens'\] must be zero or more, not -1"),
+        ({"tokens": float("nan")}, r"actual\['tokens'\] must"),
+        ({"tokens": float("inf")}, r"actual\['tokens'\] must"),
+        ({"words": 1}, "actual must be of requests and tokens and calls alone"),
+        ({"calls": 1}, "actual must not be of calls"),
+        (12, "actual must say of which dimension it is"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_impossible_cost_is_named_and_changes_nothing(
+    actual: Any, says: str, whole: bool
+) -> None:
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle({"tokens": 700})
+        with pytest.raises(ArgumentError, match=says):
+            settle(batch, actual) if whole else batch[0].settle(actual)
+
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1})
+    assert setting.spent() == (1, 700, 0)
+
+
+@pytest.mark.parametrize(
+    "actual", [-1, float("nan"), float("inf"), "12", None, True, {"tokens": 1}]
+)
+def test_an_impossible_number_is_refused(actual: Any) -> None:
+    def answer(batch: list[Operation]) -> None:
+        with pytest.raises(ArgumentError, match="actual"):
+            batch[0].settle(actual)
+
+    assert Setting().run(answer, 100).spent() == 100
+
+
+def test_slots_alone_cannot_be_settled() -> None:
+    def answer(batch: list[Operation]) -> None:
+        with pytest.raises(ArgumentError, match="calls in flight are counted as long as they last"):
+            batch[0].settle(0)
+
+    Setting(Limits(calls=InFlight(2))).run(answer, 1)
+
+
+def test_an_operation_that_was_never_raised_is_refused() -> None:
+    operation = Operation(Watcher(lambda batch: None), 1, None)
+    with pytest.raises(SettlementError, match="was not raised; settle it in its callback"):
+        operation.settle(1)
+    with InlineBatcher(flush_interval=10) as batcher:
+        batcher.enqueue(operation)
+        with pytest.raises(SettlementError, match="was not raised"):
+            operation.settle(1)
+        batcher.stop()
+
+
+def test_an_operation_that_waits_for_its_retry_is_refused() -> None:
+    def answer(batch: list[Operation]) -> None:
+        raise ValueError
+
+    operation = Operation(Watcher(answer, retry=wait_fixed(100)), 1, None)
+    with InlineBatcher() as batcher:
+        batcher.enqueue(operation)
+        batcher.turn(1)
+        with pytest.raises(SettlementError, match="waits to be raised again"):
+            operation.settle(1)
+        batcher.stop()
+
+
+def test_a_batch_that_has_ended_is_refused() -> None:
+    kept: list[list[Operation]] = []
+    setting = Setting().run(kept.append, 100)
+    with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
+        kept[0][0].settle(1)
+    with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
+        settle(kept[0], 1)
+    assert setting.spent() == 100
+
+
+def test_a_stranger_is_refused() -> None:
+    """Another callback than its own."""
+    first: list[Operation] = []
+
+    setting = Setting()
+
+    def slow(batch: list[Operation]) -> None:
+        first.extend(batch)
+        setting.batcher.turn(1)
+
+    def strange(batch: list[Operation]) -> None:
+        with pytest.raises(SettlementError, match="another batch than this callback's"):
+            first[0].settle(1)
+
+    with setting.batcher as batcher:
+        batcher.enqueue(Operation(Watcher(slow), 100, None))
+        batcher.enqueue(Operation(Watcher(strange), 200, None))
+        batcher.turn(1)
+    assert [one.error for one in setting.batcher.batches] == [None, None]
+    assert setting.spent() == 300
+
+
+def test_only_a_whole_batch_is_settled_as_one() -> None:
+    def answer(batch: list[Operation]) -> None:
+        stranger = Operation(Watcher(print), 1, None)
+        with pytest.raises(SettlementError, match="these 1 operations are not the batch of 2"):
+            settle(batch[:1], 1)
+        with pytest.raises(SettlementError, match="these 3 operations are not the batch of 2"):
+            settle([*batch, stranger], 1)
+        with pytest.raises(SettlementError, match="empty"):
+            settle([], 1)
+        settle(reversed(batch), 5)
+        with pytest.raises(SettlementError, match="settled as a whole"):
+            batch[0].settle(1)
+
+    assert Setting().run(answer, 100, 200).spent() == 5
+
+
+def test_what_was_estimated_to_cost_nothing_has_nothing_to_settle() -> None:
+    def answer(batch: list[Operation]) -> None:
+        batch[0].settle(0)
+        with pytest.raises(SettlementError, match="estimated to cost nothing"):
+            batch[0].settle(5)
+
+    assert Setting().run(answer, 0).spent() == 0
+
+
+# Without a Batcher.
+
+
+def test_a_reservation_is_settled_in_its_block() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(LIMITS, clock=clock)
+    with limiter, limiter.reserve({"requests": 1, "tokens": 4_500, "calls": 1}) as paid:
+        paid.settle({"tokens": 5_000})
+        assert limiter._ledgers[1].spent(clock.now()) == 5_000
+        paid.settle({"tokens": 1_034})
+        with pytest.raises(ArgumentError, match="not be of calls"):
+            paid.settle({"calls": 0})
+    assert [one.spent(clock.now()) for one in limiter._ledgers] == [1, 1_034, 0]
+    with pytest.raises(SettlementError, match="in its block alone"):
+        paid.settle({"tokens": 1})
+
+
+def test_a_reservation_that_has_not_begun_is_refused() -> None:
+    limiter = ProvisionedResource(100)
+    with limiter, pytest.raises(SettlementError, match="in its block alone"):
+        limiter.reserve(10).settle(5)
+
+
+def test_a_reservation_counts_for_what_was_settled_whatever_ends_it() -> None:
+    limiter = ProvisionedResource(100, period=60)
+    with limiter:
+        with contextlib.suppress(KeyError), limiter.reserve(100) as paid:
+            paid.settle(40)
+            raise KeyError
+        assert limiter.acquire(60, timeout=20), "else it would wait for a minute"
+
+
+def test_coroutines_settle_reservations() -> None:
+    async def main() -> bool:
+        async with limiter.reserve(100) as paid:
+            paid.settle(40)
+        return await limiter.acquire_async(60, timeout=20)
+
+    limiter = ProvisionedResource(100, period=60)
+    with limiter:
+        assert asyncio.run(main())
