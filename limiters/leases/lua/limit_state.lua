@@ -20,7 +20,7 @@
 -- adds one instance at most, and those that are silent are removed. A new limit is refused.
 --
 -- What holds between two calls: checksums fit; of each bound the pool, what instances hold and
--- `returning` sum to its whole; the header counts the records. Where that is not so, everything is forgotten (see
+-- `returning` sum to its whole; the header counts the records, and blocks name them. Where that is not so, everything is forgotten (see
 -- certainty). A record is compared with its checksum before what it holds goes anywhere.
 --
 -- Nothing relies on the order in which a hash is listed. Times are whole milliseconds.
