@@ -60,11 +60,11 @@ def run() -> Iterator[Figure]:
 
 def brief() -> Iterator[Figure]:
     """Measure what settling costs."""
-    plain, settled, singly = [], [], []
+    plain, settled, singly = list[float](), list[float](), list[float]()
     for number in range(ROUNDS):
         kinds = [(plain, _ignore), (settled, _settle_batch), (singly, _settle_each)]
         for into, callback in kinds if number % 2 else reversed(kinds):
-            into.append(_processor_time(callback))
+            into.append(_processor_time(callback))  # in turns: a machine gets slower and faster
     ratio = _ratio(settled, plain)
     yield Figure("processor time, batches of 100, settled as one", ratio, "x", at_most=1.03)
     ratio = _ratio(singly, plain)
@@ -90,12 +90,12 @@ def _settle_each(batch: list[Operation]) -> None:
 
 def _processor_time(callback: Callable[[list[Operation]], None]) -> float:
     watcher = Watcher(callback, max_batch_size=SIZE)
-    operations = [Operation(watcher, 1, number, batchable=True) for number in range(COUNT)]
     gc.collect()
     limiter = ProvisionedResource(1e9)
     with Batcher(rate_limiter=limiter, max_buffer_size=COUNT) as batcher:
         began = time.process_time()
-        batcher.enqueue_many(operations)
+        for number in range(COUNT):
+            batcher.enqueue(Operation(watcher, 1, number, batchable=True))
         batcher.drain()
         return time.process_time() - began
 

@@ -94,6 +94,14 @@ class _Kind:
         self.settled = 0
 
 
+_in_use = False
+
+
+def in_use() -> bool:
+    """Whether any cost is learned in this process: what is settled is looked through only then."""
+    return _in_use
+
+
 class Learned:
     """A cost that is learned: `percentile` of what operations of the same kind have cost.
 
@@ -134,6 +142,7 @@ class Learned:
             isinstance(percentile, NUMBERS) and 0 < percentile <= 100
         ):
             raise ArgumentError("percentile", percentile, "be more than 0 and at most 100")
+        global _in_use
         self._start = checked_cost("start", start)
         if not self._start:
             advice = "it counts until enough is known, and has to be what a call may cost at most"
@@ -147,6 +156,7 @@ class Learned:
         self._enough = max(SETTLED_LEAST, math.ceil(1 / rare - 1e-9) if rare else REMEMBERED)
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._lock = threading.RLock()  # a signal handler may make an operation, too
+        _in_use = True
 
     @property
     def estimate_at_first(self) -> AnyCost:

@@ -25,7 +25,7 @@ def settle(batch: Iterable[Operation], actual: float | Mapping[str, float]) -> N
     >>> with Batcher(rate_limiter=ProvisionedResource(90_000, period=60)) as batcher:
     ...     batcher.enqueue(Operation(Watcher(answer), 4_500, "How high is the Eiffel tower?"))
     """
-    operations = list(batch)
+    operations = batch if isinstance(batch, list) else list(batch)
     if not operations:
         raise SettlementError("an empty batch costs nothing; pass the one that the callback got")
     batch_of(operations[0]).settle_whole(operations, actual)

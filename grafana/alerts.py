@@ -165,6 +165,20 @@ ALERTS = (
         Link(WORKER, panel="What fails?"),
     ),
     Alert(
+        "DispatcherEstimatesOff",
+        "warning",
+        lambda pace: f"abs({measures.cost_ratio(RULES, pace.window(15 * MINUTE))} - 1) > 0.2",
+        30 * MINUTE,
+        f"Actual costs of {WHOSE}"
+        "{{ with $labels.dimension }} ({{ . }}){{ end }} "
+        "differ from their estimates by {{ $value | humanizePercentage }}",
+        "See whether they are higher or lower. Lower: part of the limit is not used while calls "
+        "run; estimate less, or let `Learned` do it. Higher: windows may be over by what calls in "
+        "flight cost beyond their estimates, and the next ones wait for it; estimate more.",
+        _of_limit("Are estimates right?"),
+        Link(WORKER, panel="Are estimates right?"),
+    ),
+    Alert(
         "DispatcherCapacityIdle",
         "warning",
         lambda pace: (

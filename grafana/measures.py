@@ -107,6 +107,18 @@ def refused(window: str) -> str:
     return f"{shared}\nor\n({others} unless on (cluster, limit) {shared})"
 
 
+def cost_ratio(by: str, window: str, where: str = "") -> str:
+    """Actual costs of what was settled, as a share of their estimates."""
+
+    def of(kind: str) -> str:
+        return (
+            f"sum {by} (rate(dispatcher_settled_cost_total"
+            f'{{{_and(where)}kind="{kind}"}}[{window}]))'
+        )
+
+    return f"{of('actual')} / ({of('estimated')} > 0)"
+
+
 def unanswered(window: str, most: float) -> str:
     """Instances with more than `most` unanswered calls for leases a second. One that is cut off
     cannot report it through Redis, only to Prometheus; what it reports later, all share."""

@@ -429,7 +429,7 @@ class InstanceShare:
                     by_permit=bound.by_permit(now),
                     ask=ask,
                     lacks=bound.lacks(ask, now < self.until, now),
-                    piece=ask if gathers and ask else bound.piece,
+                    piece=ask if gathers and ask and len(self.bounds) == 1 else bound.piece,
                     spent=before + bound.by_permit(now),
                     reserved=bound.reserved,
                     permit_spent=used,

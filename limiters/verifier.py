@@ -37,6 +37,10 @@ class Spent(NamedTuple):
         return self.cost if self.actual is None else self.actual
 
 
+LogEntry = tuple[float, str, float] | tuple[float, str, float, float | None]
+"""One entry of a log, as a Spent or as a plain tuple."""
+
+
 class SpentCall(NamedTuple):
     """One entry of the log of limits of several dimensions."""
 
@@ -111,7 +115,7 @@ Capacity = float | Sequence[tuple[float, float]]
 
 
 def verify(
-    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
+    log: Iterable[LogEntry],
     capacity: Capacity,
     *,
     period: Seconds = 1.0,
@@ -196,7 +200,7 @@ def verify_limits(
         raise ArgumentError("limits", UNSHOWN, "name at least one Limits, not an empty list")
     first = steps[0][1]
     calls = [SpentCall(*entry) for entry in log]
-    costs = [_costs_of(call, first) for call in calls]
+    costs = [costs_of(call, first) for call in calls]
     verdicts = []
     for number, bound in enumerate(first.bounds):
         capacity = [(at, one.bounds[number].capacity) for at, one in steps]
@@ -215,7 +219,7 @@ def verify_limits(
     return LimitsVerdict(tuple(verdicts))
 
 
-def _costs_of(call: SpentCall, limits: Limits) -> list[tuple[float, float]]:
+def costs_of(call: SpentCall, limits: Limits) -> list[tuple[float, float]]:
     """The estimate and the actual cost, for each bound."""
     estimated = limits.checked("cost", call.cost)
     actual = estimated
@@ -264,7 +268,7 @@ def _verify_slots(
 
 
 def fairness(
-    log: Iterable[tuple[float, str, float] | tuple[float, str, float, float | None]],
+    log: Iterable[LogEntry],
     instances: Sequence[str],
     *,
     start: float,

@@ -16,6 +16,7 @@ except ImportError as _error:
 
 # The kinds of things that there are register themselves.
 from dispatcher.metrics._kinds import batchers as _batchers  # noqa: F401
+from dispatcher.metrics._kinds import learned as _learned  # noqa: F401
 from dispatcher.metrics._kinds import leaves as _leaves  # noqa: F401
 from dispatcher.metrics._kinds import limits as _limits  # noqa: F401
 from dispatcher.metrics.instrumenting import Instrumented, instrument

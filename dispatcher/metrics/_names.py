@@ -17,6 +17,7 @@ Kind = Literal["counter", "gauge", "histogram", "summary"]
 Together = Literal["sum", "max", "min"]
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 5, 10)
 COSTS = (*SIZES, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 
 
@@ -65,6 +66,17 @@ BATCH_COST = _histogram(
     "Cost of a raised batch, its operations and the batch itself.",
     COSTS,
 )
+SETTLED = _counter(
+    "settled_cost",
+    "batcher limit kind dimension",
+    "Cost of batches that were settled: estimated, and actual.",
+)
+SETTLED_RATIO = _histogram(
+    "settled_cost_ratio",
+    "batcher limit dimension",
+    "Actual cost of a settled batch, as a share of its estimate.",
+    RATIOS,
+)
 OPERATION_WAIT = _histogram(
     "operation_wait_seconds",
     "batcher limit",
@@ -85,6 +97,18 @@ PAUSED = _gauge("paused", "batcher limit", "Whether the Batcher is paused.", "ma
 THROTTLED = _counter("throttled", "batcher limit", "Refusals of the datastore (429).")
 RETRIES = _counter("retries", "batcher limit", "Operations that are raised again after a failure.")
 PAUSES = _counter("pauses", "batcher limit", "Pauses begun.")
+
+# A cost that is learned.
+
+LEARNED = _gauge(
+    "learned_cost",
+    "learned kind dimension",
+    "What the next operation of a kind is estimated to cost.",
+    "max",
+)
+LEARNED_FROM = _counter(
+    "learned_settlements", "learned kind", "Settlements from which a kind has learned."
+)
 
 # A limiter.
 

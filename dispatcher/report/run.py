@@ -15,8 +15,9 @@ from limiters.verifier import Capacity, Verdict, verify, verify_limits
 
 
 class Entry(NamedTuple):
-    """One batch: when it began, its instance, its cost; and if that is known, how many records it
-    had, for how many seconds they had waited, and when its callback returned."""
+    """One batch: when it began, its instance, its actual cost; and if that is known, how many
+    records it had, for how many seconds they had waited, when its callback returned, and the
+    estimate that was charged, if the cost was known only afterwards."""
 
     at: float
     instance: str
@@ -24,6 +25,7 @@ class Entry(NamedTuple):
     records: int | None = None
     waited: float | None = None
     end: float | None = None
+    estimated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,10 @@ class Run:
         object.__setattr__(self, "verdict", self._judged())
 
     def _judged(self) -> Verdict:
-        log = [(one.at, one.instance, one.cost) for one in self.entries]
+        log = [
+            (one.at, one.instance, one.cost if one.estimated is None else one.estimated, one.cost)
+            for one in self.entries
+        ]
         return verify(log, self.capacity, period=self.period, settling=self.settling)
 
     @property
@@ -82,6 +87,10 @@ class Run:
         yield "Fullest window", f"{verdict.worst:.4f} of the limit"
         burst = ": it began with a burst" if verdict.used > 1 else ""
         yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
+        if any(one.estimated is not None for one in self.entries):
+            yield "Estimated cost", f"{verdict.estimated:,.6g}"
+            of_it = f"{verdict.cost_ratio:.4f} of the estimate"
+            yield "Actual cost", f"{verdict.total:,.6g}, {of_it}"
 
     @property
     def span(self) -> tuple[float, float]:

@@ -12,12 +12,21 @@ from dispatcher.report.writing import ReportFile
 from limiters._bound_names import bound_names
 from limiters._support.validation import ArgumentError
 from limiters.limits import Bound, BoundKind, Limits
-from limiters.verifier import Capacity, LimitsVerdict, SpentCall, Verdict, verify_limits
+from limiters.verifier import (
+    Capacity,
+    LimitsVerdict,
+    LogEntry,
+    Spent,
+    SpentCall,
+    Verdict,
+    costs_of,
+    verify_limits,
+)
 
 
 def report(
     path: str | os.PathLike[str],
-    log: Iterable[tuple[float, str, float]],
+    log: Iterable[LogEntry],
     capacity: Capacity,
     *,
     title: str = "A run",
@@ -42,7 +51,7 @@ def report(
     run = Run(
         title,
         capacity,
-        [Entry(*one) for one in log],
+        [_entry(Spent(*one)) for one in log],
         period=period,
         settling=settling,
         holdings=holdings,
@@ -103,6 +112,11 @@ def report_limits(
     return verdict
 
 
+def _entry(spent: Spent) -> Entry:
+    estimated = None if spent.actual is None else spent.cost
+    return Entry(spent.at, spent.instance, spent.judged, estimated=estimated)
+
+
 def _from(step: tuple[float, Limits]) -> float:
     return step[0]
 
@@ -115,12 +129,14 @@ def _entries(calls: Sequence[SpentCall], limits: Limits) -> list[list[Entry]]:
     """Return the log of each bound."""
     found: list[list[Entry]] = [[] for _ in limits.bounds]
     for call in calls:
-        costs = limits.by_bound(limits.checked("cost", call.cost))
-        for bound, cost, entries in zip(limits.bounds, costs, found, strict=True):
-            if cost:
+        costs = costs_of(call, limits)
+        for bound, (estimated, actual), entries in zip(limits.bounds, costs, found, strict=True):
+            if estimated or actual:
                 end = call.at + bound.max_operation_time if call.end is None else call.end
                 at = end if bound.at_end else call.at
-                entries.append(Entry(at, call.instance, cost, end=call.end))
+                entry = Entry(at, call.instance, actual, end=call.end)
+                settled = call.actual is not None and bound.kind is BoundKind.RATE
+                entries.append(entry._replace(estimated=estimated) if settled else entry)
     return found
 
 

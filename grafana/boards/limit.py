@@ -261,6 +261,22 @@ OUTCOMES = Group(
     "Outcomes",
     (
         Question(
+            "Are estimates right?",
+            "Actual costs of what was settled, as a share of their estimates. Far below 1: part "
+            "of the limit is not used while calls run; estimate less, or let it be learned. Above "
+            "1: windows may be over by what calls in flight cost beyond their estimates.",
+            (
+                Query(
+                    measures.cost_ratio(
+                        by("limit", "batcher", "dimension"), "$__rate_interval", CHOSEN
+                    ),
+                    "{{batcher}} {{dimension}}",
+                ),
+            ),
+            unit=units.SHARE,
+            steps=((1.2, AMBER),),
+        ),
+        Question(
             "What becomes of operations?",
             "Failed: attempts used up. Abandoned: the callback took too long. Returned: given back "
             "by stop().",

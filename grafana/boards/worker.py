@@ -1,6 +1,6 @@
 """One process or several: their Batchers, limiters, way to Redis, gates and builders."""
 
-from grafana import units
+from grafana import measures, units
 from grafana.measures import by, here
 from grafana.questions import (
     AMBER,
@@ -128,6 +128,26 @@ BATCHES = Group(
                 Query(_rate("dispatcher_throttled_total", "batcher"), "{{batcher}} refused"),
             ),
             unit=units.EVENT_RATE,
+        ),
+        Question(
+            "Are estimates right?",
+            "Actual costs of what was settled, as a share of their estimates; and the estimates "
+            "of costs that are learned. Far below 1: part of the limit is not used while calls "
+            "run. Above 1: windows may be over by what calls in flight cost beyond their "
+            "estimates.",
+            (
+                Query(
+                    measures.cost_ratio(by("batcher", "dimension"), "$__rate_interval", HERE),
+                    "{{batcher}} {{dimension}}",
+                ),
+                Query(
+                    _sum("dispatcher_learned_cost", "learned", "kind", "dimension"),
+                    "{{learned}} {{kind}} {{dimension}}",
+                    units.COST,
+                ),
+            ),
+            unit=units.SHARE,
+            steps=((1.2, AMBER),),
         ),
         Question(
             "Does it pause?",

@@ -7,7 +7,6 @@ lock in a callback, and no ledger goes through the calls that run.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -41,11 +40,13 @@ class Settlements:
     that looks may be interrupted: then it finds them again."""
 
     def __init__(self, freed: Callable[[], object]) -> None:
-        """`freed`: called after the end of a call that cost less than estimated, by the thread that
-        says so, and without a lock."""
+        """`freed`: called after the end of a call that cost less than estimated, if somebody waits:
+        by the thread that says so, and without a lock."""
         self.reported: deque[BudgetEntry] = deque()
         """Those that were not dealt with."""
         self._freed = freed
+        self.awaited = False
+        """Whether somebody asked when capacity would be there, since some came free last."""
         self.estimated = 0.0
         """What calls that have ended and were settled were expected to cost, in all."""
         self.actual = 0.0
@@ -56,7 +57,8 @@ class Settlements:
         if not entry.reported:  # an answer that streams is settled often, and noted once
             entry.reported = True
             self.reported.append(entry)
-        if entry.closed and entry.counts < entry.estimated:
+        if self.awaited and entry.closed and entry.counts < entry.estimated:
+            self.awaited = False
             self._freed()
 
     def each(self) -> Iterator[BudgetEntry]:
@@ -65,8 +67,10 @@ class Settlements:
         for one in tuple(self.reported):
             one.reported = False  # first: what is settled from here on is reported again
             yield one
-            with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
+            try:
                 self.reported.remove(one)
+            except ValueError:  # a signal handler has done it meanwhile
+                continue
 
     def account(self, entry: BudgetEntry) -> None:
         """`entry` is settled for good, once its call has ended."""

@@ -190,6 +190,7 @@ class WindowLedger:
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
+        self.settlements.awaited = True  # first: what is settled from here on wakes who waits
         if not self.capacity:
             return now + self.period if cost else now
         ready = max(now, self._paid_until + (cost + self._held) / self._rate)

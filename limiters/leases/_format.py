@@ -54,9 +54,14 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
-SLACK = 2
-"""So many times what its mix uses on average, an instance that is short of one bound may hold of
-others that are not short."""
+FEW_A_SECOND = 6
+"""Where a limit has several windows, so many batches in each second of one are few, up to
+WHOLE_BATCHES. Batches differ in what they cost of each window, and a batch needs room in all of
+them at once: of shares of few batches, much is unused in one while another one is full."""
+
+EASED = 0.8
+"""This part of what is left of a bound that is not short, while another one is, may be held by
+those that are short of the other: their batches differ."""
 
 ROUNDED_UP = 2 / 3
 """Added to what fair shares are worth in batches before that is rounded down to whole ones. Less
@@ -199,7 +204,8 @@ _CONSTANTS = (
     "MAX_TRIES",
     "WHOLE_BATCHES",
     "FEW_BATCHES",
-    "SLACK",
+    "FEW_A_SECOND",
+    "EASED",
     "ROUNDED_UP",
     "QUEUE_LENGTH",
     "VISITS_PER_MS",

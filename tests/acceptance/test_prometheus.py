@@ -42,6 +42,7 @@ WRONG = {
     ("LimitNearlyUsed", "orders"),
     ("Throttled", "refused"),
     ("BatchesFailing", "refused"),
+    ("EstimatesOff", "refused"),
     ("CapacityIdle", "hoarded"),
     ("SlotsTaken", "contract"),
     ("DimensionNeverBinds", "contract"),

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher import Batcher, BatcherStoppedError, Operation, Throttled, Watcher
+from dispatcher import Batcher, BatcherStoppedError, Operation, Throttled, Watcher, settle
 from dispatcher.builders import EventTimeBuilder, SubjectBuilder
 from dispatcher.metrics import instrument, serve
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
@@ -67,7 +67,10 @@ class Watched:
         time.sleep(0.002)  # the datastore's
         if self.is_hung:
             self.mended.wait()
+        estimated = sum(one.cost for one in batch)
+        settle(batch, {"tokens": 2 * len(batch)} if self.is_hung else estimated)
         if self.plan.trouble == "refused" and not self.mended.is_set():
+            settle(batch, estimated / 2)
             self.turn += 1
             if self.turn % 3 == 0:
                 raise Throttled(retry_after=0.05)

@@ -81,7 +81,7 @@ def test_c1_no_window_over_and_98_percent_used_with_backlog(
     seconds = 12.0
     starts = run(seed, capacity, costs, size, seconds)
     assert verify(starts.log, capacity).holds
-    settled = [cost for at, _, cost in starts.log if 1 <= at < seconds - 1]
+    settled = [entry.cost for entry in starts.log if 1 <= entry.at < seconds - 1]
     assert math.fsum(settled) >= 0.98 * capacity * (seconds - 2)
 
 

@@ -85,9 +85,10 @@ class BatchStart:
         self._open_work.start(batch)
         if self._emit is not None:
             self._emit(events.BATCH, len(operations), "", list(operations))
+        batch.handed = list(operations)
         job = Job(
             on_batch.function,
-            (list(operations),),
+            (batch.handed,),
             done=partial(self._batch_end.callback_ended, batch),
             starting=starting,
             context=(CURRENT, batch),

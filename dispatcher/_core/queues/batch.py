@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from dispatcher._core.queues.settlement import BatchSettlement, is_refused_uncharged
+from dispatcher._core.queues.settlement import SETTLING, BatchSettlement, is_refused_uncharged
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
 from limiters._budgets.spend import Spend
@@ -27,6 +26,7 @@ class OperationBatch:
         "costs",
         "deadline",
         "full",
+        "handed",
         "lane",
         "lines",
         "operations",
@@ -49,6 +49,8 @@ class OperationBatch:
         self.sequence = sequence
         """The ticket of its oldest operation: what is retried goes back to that place."""
         self.operations: list[Operation] = []
+        self.handed: list[Operation] | None = None
+        """The list of them that its callback has."""
         self.lines: list[Line] = []
         """Of the keys that it holds."""
         self.cost: AnyCost = 0
@@ -87,28 +89,29 @@ class OperationBatch:
 
     def settle_one(self, operation: Operation, actual: object) -> None:
         """Its callback says that `operation`, which was raised in it, costs `actual`."""
-        self.check_runs()
-        self._settling().one(operation, actual)
+        (self.settlement or self._settling()).one(operation, actual)
 
     def settle_whole(self, operations: list[Operation], actual: object) -> None:
         """Its callback says that `operations`, which have to be all of its own, cost `actual`."""
         self.check_runs()
-        mine = set(map(id, self.operations))
-        if {id(one) for one in operations} != mine:
+        if operations is not self.handed and set(map(id, operations)) != set(
+            map(id, self.operations)
+        ):
             raise SettlementError(
-                f"these {len(operations)} operations are not the batch of {len(mine)} in which "
-                "the first one was raised; pass that batch, or settle each operation by itself"
+                f"these {len(operations)} operations are not the batch of {len(self.operations)} "
+                "in which the first one was raised; pass that batch, or settle each operation by "
+                "itself"
             )
-        self._settling().whole(actual)
+        (self.settlement or self._settling()).whole(actual)
 
     def check_runs(self, *, closed: bool = False) -> None:
         """SettlementError unless its callback runs and, as far as can be known, is the caller."""
-        if self.state is BatchState.ABANDONED:
+        if closed or self.state is not BatchState.IN_FLIGHT:
+            if self.state is not BatchState.ABANDONED:
+                raise SettlementError("the batch has ended; settle it before its callback returns")
             raise SettlementError(
                 "the batch was abandoned, since it took too long: it counts for what was charged"
             )
-        if closed or self.state is not BatchState.IN_FLIGHT:
-            raise SettlementError("the batch has ended; settle it before its callback returns")
         current = CURRENT.get()
         if current is not None and current is not self:
             raise SettlementError(
@@ -117,10 +120,10 @@ class OperationBatch:
             )
 
     def _settling(self) -> BatchSettlement:
-        if self.settlement is None:
-            with _MAKING:  # of two threads, one makes it
-                self.settlement = self.settlement or BatchSettlement(self)
-        return self.settlement
+        with SETTLING:  # of two threads, one makes it
+            if self.settlement is None:
+                self.settlement = BatchSettlement(self)
+            return self.settlement
 
     def callback_ended(self, now: float, error: BaseException | None) -> None:
         """For the thread that ran the callback: it returned, or raised `error`."""
@@ -135,12 +138,10 @@ class OperationBatch:
     def forget(self) -> None:
         """Lets go of its operations, which still point here: no cycle is left to collect."""
         self.operations = []
+        self.handed = None
         self.requeued = {}
         self.settlement = None
 
-
-_MAKING = threading.RLock()
-"""For the step from no settlement to one, of any batch. A signal handler may settle, too."""
 
 CURRENT: ContextVar[object] = ContextVar("dispatcher_current_batch", default=None)
 """The Batch, or the handing over of failed operations, whose callback this code runs in."""

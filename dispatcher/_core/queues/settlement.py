@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from dispatcher import learned
 from dispatcher.operation import Operation, learn
 from dispatcher.outcomes import PartialFailure, Throttled
 from limiters._costs import NUMBERS, AnyCost, Costs, greater
@@ -18,21 +19,26 @@ if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
 
 
+SETTLING = threading.RLock()
+"""For all batches: it is held for a few steps. A signal handler may settle what its own thread was
+just settling."""
+
+
 class BatchSettlement:
     """Of one batch. Thread-safe."""
 
-    __slots__ = ("_actual", "_batch", "_excess", "_lock", "_whole", "closed")
+    __slots__ = ("_actual", "_batch", "_excess", "_said", "_whole", "closed")
 
     def __init__(self, batch: OperationBatch) -> None:
         self._batch = batch
-        # A signal handler may settle what its own thread was just settling.
-        self._lock = threading.RLock()
         self._actual: dict[int, tuple[Operation, AnyCost]] = {}
         """By the identity of operations, what they cost."""
         self._excess: AnyCost = 0
         """What operations cost beyond the estimate, all together."""
         self._whole: AnyCost | None = None
         """What the batch costs, if that was said of all of it."""
+        self._said = False
+        """Whether the limiter has learned of any of that."""
         self.closed = False
 
     @property
@@ -56,8 +62,9 @@ class BatchSettlement:
     def one(self, operation: Operation, actual: object) -> None:
         """`operation` costs `actual`."""
         estimated = operation._cost
+        self._batch.check_runs()
         checked = self._batch.costs.actual("actual", actual, estimated)
-        with self._lock:
+        with SETTLING:
             self._check_open(checked)
             if self._whole is not None:
                 raise SettlementError(
@@ -65,31 +72,32 @@ class BatchSettlement:
                     "settle(batch, actual)"
                 )
             _, before = self._actual.get(id(operation), (operation, estimated))
-            excess = greater(checked, estimated) - greater(before, estimated)
             self._actual[id(operation)] = operation, checked
-            if excess:
+            if checked > estimated or before > estimated:
+                excess = greater(checked, estimated) - greater(before, estimated)
                 self._excess = self._excess + excess
                 self._say(self.estimated + self._excess)
 
     def whole(self, actual: object) -> None:
         """All of it costs `actual`."""
         checked = self._batch.costs.actual("actual", actual, self.estimated)
-        with self._lock:
+        with SETTLING:
             self._check_open(checked)
             self._whole = checked
-            self._say(checked)
+            if self._said or checked > self.estimated:
+                self._say(checked)
 
     def end(self, error: BaseException | None) -> None:
         """The callback returned, or raised `error`; it is settled no more. For the thread that ran
         it."""
-        with self._lock:
+        with SETTLING:
             if self.closed:
                 return
             self._follow(error)
             self.closed = True
             if self._whole is not None or self._actual:
                 self._say(self.actual)
-        if error is None and self._batch.may_begin():  # it was not abandoned
+        if error is None and learned.in_use() and self._batch.may_begin():  # it was not abandoned
             self._teach()
 
     def _teach(self) -> None:
@@ -118,12 +126,14 @@ class BatchSettlement:
             }
 
     def _say(self, actual: AnyCost) -> None:
+        self._said = True
         if self._batch.spend is not None:
             self._batch.spend.settle(actual)
 
     def _check_open(self, actual: AnyCost) -> None:
-        self._batch.check_runs(closed=self.closed)
-        if self._batch.spend is None and self._batch.costs.are_limited and actual:
+        if self.closed:
+            self._batch.check_runs(closed=True)
+        if actual and self._batch.spend is None and self._batch.costs.are_limited:
             raise SettlementError(
                 "the batch was estimated to cost nothing, and so was charged nothing; give its "
                 "operations, or its watcher's batch_cost, what it may cost at most"

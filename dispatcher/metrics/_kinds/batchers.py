@@ -49,6 +49,10 @@ class BatcherPart:
         yield Reading(names.BATCH_SIZE, labels, seen.size)
         for dimension, costs in seen.costs.items():
             yield Reading(names.BATCH_COST, (*labels, *dimension), costs)
+        for dimension, settled in seen.settled.items():
+            yield Reading(names.SETTLED, (*labels, "estimated", *dimension), settled.estimated)
+            yield Reading(names.SETTLED, (*labels, "actual", *dimension), settled.actual)
+            yield Reading(names.SETTLED_RATIO, (*labels, *dimension), settled.ratio)
         yield Reading(names.OPERATION_WAIT, labels, seen.wait)
         yield Reading(names.CALLBACK, labels, seen.callback, seen.exemplars)
         batcher = self._batcher()

@@ -34,6 +34,26 @@ LONGEST_EXEMPLAR = 128
 
 
 @dataclass
+class SettledCosts:
+    """Batches that were settled, in one dimension."""
+
+    estimated: float = 0.0
+    actual: float = 0.0
+    ratio: Histogram = field(default_factory=lambda: Histogram(names.SETTLED_RATIO.bounds))
+
+    def note(self, estimated: float, actual: float) -> None:
+        """A batch was settled."""
+        self.estimated += estimated
+        self.actual += actual
+        if estimated:
+            self.ratio.note(actual / estimated)
+
+    def copy(self) -> SettledCosts:
+        """The same, as of now."""
+        return SettledCosts(self.estimated, self.actual, self.ratio.copy())
+
+
+@dataclass
 class BatchesSeen:
     """Distributions of the batches of one Batcher."""
 
@@ -44,6 +64,8 @@ class BatchesSeen:
     callback: Histogram
     exemplars: dict[int, Exemplar] = field(default_factory=dict)
     """Of `callback`, by bucket."""
+    settled: dict[tuple[str, ...], SettledCosts] = field(default_factory=dict)
+    """By dimension, as costs; empty as long as nothing was settled."""
 
     def copy(self) -> BatchesSeen:
         """Return a copy that no further batch changes."""
@@ -53,6 +75,7 @@ class BatchesSeen:
             self.wait.copy(),
             self.callback.copy(),
             dict(self.exemplars),
+            {dimension: settled.copy() for dimension, settled in self.settled.items()},
         )
 
 
@@ -76,6 +99,7 @@ class Watch:
         self._notes: deque[tuple[int, float, float, int, int, AnyCost]] = deque()
         """In the order in which it happened: see `came_in` and `raised`."""
         self._ended: deque[float] = deque()
+        self._settled: deque[tuple[AnyCost, AnyCost]] = deque()
         self._sorting = threading.Lock()
 
     def came_in(self, newest: int, waited: bool, now: float) -> None:
@@ -92,6 +116,8 @@ class Watch:
 
     def returned(self, batch: OperationBatch, seconds: float) -> None:
         self._ended.append(seconds)
+        if batch.settlement is not None:
+            self._settled.append((batch.settlement.estimated, batch.settlement.actual))
         if self._exemplar is not None and batch.operations:
             self._note_exemplar(self._exemplar, batch.operations, seconds)
         # A scrape may be sorting them now: then little or nothing is left to do.
@@ -126,6 +152,11 @@ class Watch:
         seen.size.note_counted(sizes)
         for dimension, histogram in seen.costs.items():
             histogram.note_counted(_in(dimension, costs))
+        for _ in range(len(self._settled)):
+            estimated, actual = self._settled.popleft()
+            for dimension in seen.costs:
+                settled = seen.settled.setdefault(dimension, SettledCosts())
+                settled.note(_amount(dimension, estimated), _amount(dimension, actual))
         seen.callback.note_all([ended.popleft() for _ in range(len(ended))])
 
     def _note_exemplar(
@@ -144,11 +175,18 @@ class Watch:
                 self._seen.exemplars[bucket] = (labels, seconds, time.time())
 
 
+def _amount(dimension: tuple[str, ...], cost: AnyCost) -> float:
+    """How much of `dimension` is in `cost`."""
+    if not dimension:
+        return float(cost)
+    return cost.amount(*dimension) if isinstance(cost, Costs) else 0.0
+
+
 def _in(dimension: tuple[str, ...], costs: Mapping[AnyCost, int]) -> Mapping[float, int]:
     """Return how often each amount of `dimension` is in `costs`."""
     if not dimension:
         return costs
     found: Counter[float] = Counter()
     for cost, count in costs.items():
-        found[cost.amount(*dimension) if isinstance(cost, Costs) else 0] += count
+        found[_amount(dimension, cost)] += count
     return found

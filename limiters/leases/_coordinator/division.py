@@ -11,6 +11,7 @@ from limiters.leases._coordinator.shares import fill, in_order, next_levels, sha
 from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import (
+    EASED,
     FREE_SHARE,
     LEAST_VISITS,
     LOT_BUCKETS,
@@ -140,9 +141,9 @@ def _spread(limit: Limit, bound: BoundState) -> None:
     sums, used = bound.sums, bound.sums.fair.used
     bound.needs = sums.needs
     # Of a bound that is not short while another is, instances use less than there is: they may
-    # hold half of the rest, too, so that they need not wait where batches differ.
+    # hold most of the rest, too, so that they need not wait where batches differ.
     plenty = limit.is_short and not bound.fair.weight and used > 0
-    bound.ease = 1 + max(0, bound.whole - used) / 2 / used if plenty else 1.0
+    bound.ease = 1 + max(0, bound.whole - used) * EASED / used if plenty else 1.0
     # Where nobody is short, half of what is left is held by those who work, so that they can do
     # more without asking first; the other half serves newcomers at once. An instance that is short
     # of another bound could not use it.
@@ -194,32 +195,14 @@ def _without_lots(limit: Limit, record: Record) -> Rights:
 
 
 def _whole_batches(limit: Limit, record: Record, units: list[int]) -> list[int]:
-    """A share of few batches, rounded down to whole ones in each bound; and no more of any bound
-    than the flow of batches can use that this leaves."""
-    numbers = [
-        held * bound.worth(limit.now) / one.piece
-        if one.piece > 0 and bound.fair.weight
-        else math.inf
-        for bound, one, held in zip(limit.bounds, record.holdings, units, strict=True)
-    ]
-    if min(numbers) >= WHOLE_BATCHES:
-        return units
-    wholes = [
-        number if number >= WHOLE_BATCHES else math.floor(number + 1e-9) for number in numbers
-    ]
-    flow = min(
-        whole / bound.terms.period for bound, whole in zip(limit.bounds, wholes, strict=True)
-    )
+    """A share of few batches, rounded down to whole ones in each bound that is short."""
     rounded = []
-    for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-        if numbers[at] < math.inf:
-            used = flow * bound.terms.period
-            batches = min(
-                wholes[at], used if numbers[at] >= WHOLE_BATCHES else math.ceil(used - 1e-9)
-            )
-            rounded.append(min(UNITS, math.ceil(batches * one.piece / bound.worth(limit.now))))
-        else:
-            rounded.append(units[at])
+    for bound, one, held in zip(limit.bounds, record.holdings, units, strict=True):
+        worth = bound.worth(limit.now)
+        number = held * worth / one.piece if one.piece > 0 and bound.fair.weight else math.inf
+        if number < WHOLE_BATCHES:
+            held = min(UNITS, math.ceil(math.floor(number + 1e-9) * one.piece / worth))
+        rounded.append(held)
     return rounded
 
 

@@ -20,7 +20,6 @@ from limiters.leases._coordinator.shares import (
 from limiters.leases._coordinator.state import BoundPermit, Limit, Record, Waiter
 from limiters.leases._format import (
     CREDIT_PERIODS,
-    FEW_BATCHES,
     FLOAT_ERROR,
     LATEST,
     LEAST_PACE,
@@ -28,7 +27,6 @@ from limiters.leases._format import (
     QUEUE_LENGTH,
     ROUNDED_UP,
     SILENT_MS,
-    SLACK,
     UNITS,
 )
 from limiters.leases._ledger import believed, slice_end
@@ -52,37 +50,50 @@ def entitlement(limit: Limit, record: Record) -> int:
 
 
 def _takes(limit: Limit, record: Record, costs: Sequence[float]) -> float:
-    """The time in which its fair share makes up for a cost."""
-    fair = entitlement(limit, record)
-    return max(
-        cost * bound.terms.period / (fair * bound.worth(limit.now))
-        if not bound.terms.slots
-        else 0.0
-        for bound, cost in zip(limit.bounds, costs, strict=True)
-    )
+    """The time in which its fair share makes up for a cost: for that in the bound of which it needs
+    the largest part. By the largest part of each batch, those that cost much of one bound and those
+    that cost much of another would be charged more, together, than they use of any."""
+    at = _dominant(limit, record, costs)
+    if at is None:
+        return 0.0
+    bound, fair = limit.bounds[at], entitlement(limit, record)
+    return costs[at] * bound.terms.period / (fair * bound.worth(limit.now))
+
+
+def _dominant(limit: Limit, record: Record, costs: Sequence[float]) -> int | None:
+    """The rate of which an instance needs the largest part, among those that have a cost."""
+    found, most = None, -1.0
+    for at, (bound, one, cost) in enumerate(zip(limit.bounds, record.holdings, costs, strict=True)):
+        part = one.need / bound.whole if cost > 0 and not bound.terms.slots else -1.0
+        if part > most:
+            found, most = at, part
+    return found
 
 
 def lives_on_permits(limit: Limit, record: Record) -> bool:
     """Whether a share is of little use to an instance: less than it needs, and too few batches."""
     fair = fair_share(limit, record)
-    few = FEW_BATCHES if fair.limited else 1
     return any(
         math.floor(part * (bound.ease if fair.limited else 1.0)) * bound.worth(limit.now)
-        < few * (one.ask if record.gathers else one.piece)
+        < max(
+            (limit.few_batches(bound) if fair.limited else 1) * one.piece,
+            one.ask if record.gathers else 0.0,
+        )
         for bound, one, part in zip(limit.bounds, record.holdings, fair.parts, strict=True)
     )
 
 
 def eased(limit: Limit, record: Record, share: Share, at: int) -> float:
     """How much of a bound an instance may hold, before that is rounded down. If it is limited by
-    another bound, it may be more than its mix uses on average, as far as there is more: a few
-    batches, or twice as much, or what it uses while it has more slots than on average."""
+    another bound, it may be more than its mix uses on average, as far as there is more: what it
+    uses while it has more slots than on average, and twice as much besides as the number of its
+    batches varies by."""
     bound, one, part = limit.bounds[at], record.holdings[at], share.parts[at]
     if not share.limited or bound.ease == 1 or part <= 0:
         return part
-    few = 1.0 if bound.terms.slots else FEW_BATCHES * one.piece / bound.worth(limit.now)
-    most = max(SLACK * _stretch(limit, share), few / part)
-    return part * min(bound.ease, most)
+    batch = 1.0 if bound.terms.slots else max(0.0, one.piece) / bound.worth(limit.now)
+    used = part * _stretch(limit, share)
+    return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 
 
 def _stretch(limit: Limit, share: Share) -> float:
@@ -210,13 +221,11 @@ def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int)
         return
     if not record.asks:
         record.turn = max(record.turn, limit.turns_at - _credit(limit))
-    fair = entitlement(limit, record)
-    record.turn += elapsed * max(
-        0.0
-        if bound.terms.slots
-        else min(1.0, max(0.0, one.spent - one.by_permit) / (fair * bound.worth(limit.now)))
-        for bound, one in zip(limit.bounds, request.bounds, strict=True)
-    )
+    by_share = [max(0.0, one.spent - one.by_permit) for one in request.bounds]
+    at = _dominant(limit, record, by_share)
+    if at is not None:
+        worth = entitlement(limit, record) * limit.bounds[at].worth(limit.now)
+        record.turn += elapsed * min(1.0, by_share[at] / worth)
 
 
 def correct(limit: Limit, record: Record, request: Request) -> None:

@@ -7,7 +7,17 @@ import math
 from dataclasses import dataclass, field, replace
 
 from limiters.leases._coordinator.shares import Filling, Level
-from limiters.leases._format import LATEST, MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
+from limiters.leases._format import (
+    FEW_A_SECOND,
+    FEW_BATCHES,
+    LATEST,
+    MAX_NAMES,
+    MIN_CAPACITY,
+    NEVER,
+    UNITS,
+    WEIGHT_SCALE,
+    WHOLE_BATCHES,
+)
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import BoundTerms, Terms
 
@@ -326,6 +336,13 @@ class Limit:
     def is_short(self) -> bool:
         """Whether some bound is less than what all need."""
         return any(one.fair.weight for one in self.bounds)
+
+    def few_batches(self, bound: BoundState) -> float:
+        """A share of a bound that is worth fewer batches than this is of little use to an instance
+        that needs more."""
+        if sum(not one.terms.slots for one in self.bounds) <= 1:
+            return FEW_BATCHES
+        return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.terms.period / 1000))
 
     @property
     def longest_window(self) -> int:

@@ -82,7 +82,7 @@ local function spread(b, bound, is_short)
   local used, spare, ease, lot, lacking = limit.fair_fillings[b].used, 0, 1, 0, 0
   bound.needs = bound.sum_needs
   if is_short and limit.fair_weights[b] == 0 and used > 0 then
-    ease = 1 + max(0, bound.whole - used) / 2 / used
+    ease = 1 + max(0, bound.whole - used) * EASED / used
   end
   local left = bound.whole - bound.sum_needs
   if left > 0 and bound.sum_satisfied > 0 then
@@ -213,26 +213,15 @@ function division.go_on(own)
   return true
 end
 
--- A share of few batches, rounded down to whole ones in each bound; and no more of any bound than the
--- flow of batches can use that this leaves.
+-- A share of few batches, rounded down to whole ones in each bound that is short.
 local function whole_batches(record, units)
-  local numbers, wholes, few, flow = {}, {}, false, math.huge
   for b, one in ipairs(record.bounds) do
     if one.piece > 0 and limit.fair_weights[b] ~= 0 then
-      local number = units[b] * state.worth(limit.bounds[b]) / one.piece
-      local is_few = number < WHOLE_BATCHES
-      numbers[b], wholes[b] = number, is_few and floor(number + 1e-9) or number
-      few, flow = few or is_few, min(flow, wholes[b] / limit.bounds[b].period)
-    end
-  end
-  if not few then
-    return
-  end
-  for b, one in ipairs(record.bounds) do
-    if numbers[b] then
-      local used = flow * limit.bounds[b].period
-      local batches = min(wholes[b], numbers[b] >= WHOLE_BATCHES and used or ceil(used - 1e-9))
-      units[b] = min(UNITS, ceil(batches * one.piece / state.worth(limit.bounds[b])))
+      local worth = state.worth(limit.bounds[b])
+      local number = units[b] * worth / one.piece
+      if number < WHOLE_BATCHES then
+        units[b] = min(UNITS, ceil(floor(number + 1e-9) * one.piece / worth))
+      end
     end
   end
 end

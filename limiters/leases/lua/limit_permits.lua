@@ -38,20 +38,47 @@ local function entitlement(record)
   return shares.dominant(permits.demand_of(record), limit.fair_units, limit.fair_weights)
 end
 
--- The time in which its fair share makes up for a cost of each bound.
-local function takes_for(record, costs)
-  local fair, takes = entitlement(record), 0
+-- The rate of which an instance needs the largest part, among those that have a cost.
+local function dominant(record, costs)
+  local found, most = nil, -1
   for b, bound in ipairs(limit.bounds) do
-    if not bound.slots then
-      takes = max(takes, costs[b] * bound.period / (fair * state.worth(bound)))
+    local part = costs[b] > 0 and not bound.slots and record.bounds[b].need / bound.whole or -1
+    if part > most then
+      found, most = b, part
     end
   end
-  return takes
+  return found
+end
+
+-- The time in which its fair share makes up for a cost: for that in the bound of which it needs the
+-- largest part. By the largest part of each batch, those that cost much of one bound and those that
+-- cost much of another would be charged more, together, than they use of any.
+local function takes_for(record, costs)
+  local b = dominant(record, costs)
+  if not b then
+    return 0
+  end
+  local bound, fair = limit.bounds[b], entitlement(record)
+  return costs[b] * bound.period / (fair * state.worth(bound))
+end
+
+-- A share of a bound that is worth fewer batches than this is of little use to an instance that needs
+-- more.
+function permits.few_batches(bound)
+  local rates = 0
+  for _, one in ipairs(limit.bounds) do
+    rates = rates + (one.slots and 0 or 1)
+  end
+  if rates <= 1 then
+    return FEW_BATCHES
+  end
+  return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.period / 1000))
 end
 
 -- Whether a share is of little use to an instance: less than it needs, and too few batches.
-function permits.is_too_small(part, limited, batch, ease, worth)
-  return floor(part * (limited and ease or 1)) * worth < (limited and FEW_BATCHES or 1) * batch
+function permits.is_too_small(part, limited, few, piece, gathers, ease, worth)
+  local least = max((limited and few or 1) * piece, gathers)
+  return floor(part * (limited and ease or 1)) * worth < least
 end
 
 -- How many times its share of slots an instance has at times, as it takes turns with them.
@@ -66,14 +93,15 @@ function permits.stretch(parts)
 end
 
 -- How much of a bound an instance may hold, before that is rounded down. If it is limited by another
--- bound, it may be more than its mix uses on average, as far as there is more: a few batches, or twice
--- as much, or what it uses while it has more slots than on average.
+-- bound, it may be more than its mix uses on average, as far as there is more: what it uses while it
+-- has more slots than on average, and twice as much besides as the number of its batches varies by.
 function permits.eased(bound, part, limited, piece, stretch)
   if not limited or bound.ease == 1 or part <= 0 then
     return part
   end
-  local few = bound.slots and 1 or FEW_BATCHES * piece / state.worth(bound)
-  return part * min(bound.ease, max(SLACK * stretch, few / part))
+  local batch = bound.slots and 1 or max(0, piece) / state.worth(bound)
+  local used = part * stretch
+  return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 end
 
 -- Whether an instance lives on permits; its fair share, if that is known.
@@ -82,9 +110,9 @@ function permits.lives_on_permits(record, parts, limited)
     parts, limited = permits.fair_share(record)
   end
   for b, one in ipairs(record.bounds) do
-    local batch = record.gathers and one.ask or one.piece
-    local bound = limit.bounds[b]
-    if permits.is_too_small(parts[b], limited, batch, bound.ease, state.worth(bound)) then
+    local bound, gathers = limit.bounds[b], record.gathers and one.ask or 0
+    local worth, few = state.worth(bound), permits.few_batches(bound)
+    if permits.is_too_small(parts[b], limited, few, one.piece, gathers, bound.ease, worth) then
       return true
     end
   end
@@ -377,15 +405,15 @@ function permits.spent_by_share(record, request, elapsed)
   if not asks then
     record.turn = max(record.turn, turns_at() - credit())
   end
-  local fair, used = entitlement(record), 0
-  for b, bound in ipairs(limit.bounds) do
-    if not bound.slots then
-      local said = request.bounds[b]
-      local by_share = max(0, said.spent - said.by_permit)
-      used = max(used, min(1, by_share / (fair * state.worth(bound))))
-    end
+  local by_share = {}
+  for b, said in ipairs(request.bounds) do
+    by_share[b] = max(0, said.spent - said.by_permit)
   end
-  record.turn = record.turn + elapsed * used
+  local b = dominant(record, by_share)
+  if b then
+    local worth = entitlement(record) * state.worth(limit.bounds[b])
+    record.turn = record.turn + elapsed * min(1, by_share[b] / worth)
+  end
 end
 
 -- The last permit is over; if the request reports how it was used, its entries are corrected: for the

@@ -368,15 +368,17 @@ def test_z5_a_stream_is_noted_once_until_the_ledger_looks() -> None:
 def test_a_refund_wakes_those_who_wait_and_nothing_else_does() -> None:
     woken: list[None] = []
     ledger = WindowLedger(CAPACITY, PERIOD, burst=1.0, freed=lambda: woken.append(None))
-    for actual, wakes in ((None, 0), (50, 0), (20, 1)):
+    for actual, waits, wakes in ((None, True, 0), (50, True, 0), (20, True, 1), (20, False, 0)):
+        if waits:
+            ledger.ready_at(50, 0.0)
         ledger.hold(30)
         call = ledger.charge(30, 0.0)
         call.started(0.0)
         if actual is not None:
             call.settle(actual)
-        assert not woken
+        before = len(woken)
         call.ended(0.1)
-        assert len(woken) == wakes
+        assert len(woken) == before + wakes
 
 
 def test_refunds_give_the_pace_back() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limiters import ArgumentError, InFlight, Limits, Rate
-from limiters.verifier import SpentCall, fairness, verify, verify_limits
+from limiters.verifier import LogEntry, SpentCall, fairness, verify, verify_limits
 from tests.examples import examples
 
 # Times and periods in quarters, costs in whole numbers: sums and differences are exact.
@@ -245,7 +245,12 @@ def test_a_log_of_one_dimension_takes_numbers() -> None:
 
 
 def test_z1_actual_costs_are_judged_where_the_log_has_them() -> None:
-    log = [(0.0, "a", 9.0, 4.0), (0.2, "b", 9.0, 5.0), (0.3, "a", 1.0, None), (0.9, "b", 1.0)]
+    log: list[LogEntry] = [
+        (0.0, "a", 9.0, 4.0),
+        (0.2, "b", 9.0, 5.0),
+        (0.3, "a", 1.0, None),
+        (0.9, "b", 1.0),
+    ]
     verdict = verify(log, 10)
     assert verdict.over == 1, "by the last one, which has no actual cost: 4 + 5 + 1 + 1"
     assert (verdict.total, verdict.estimated) == (11.0, 20.0)

@@ -25,6 +25,7 @@ from dispatcher.metrics.readings import Reading, Readings
 from limiters._stats.histogram import Histogram
 
 BOUNDED = {
+    "learned",
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
     *("outcome", "kind", "state", "reason", "cause", "longer_than", "what", "dimension"),
 }

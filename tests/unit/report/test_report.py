@@ -387,3 +387,22 @@ def test_limits_that_changed_are_drawn_as_they_were(tmp_path: Path) -> None:
     assert sum(one.startswith("a: ") for one in said) == 2  # wide and narrow, of tokens alone
     with pytest.raises(ValueError, match="holdings must be of tokens, calls"):
         report_limits(path, log, before, holdings={"requests": []})
+
+
+def test_z6_estimated_and_actual_costs_are_shown_where_both_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    verdict = report(path, [(0.0, "a", 90.0, 20.0), (0.5, "a", 10.0, None)], 100)
+    assert (verdict.total, verdict.estimated) == (30.0, 100.0)
+    page = path.read_text()
+    assert "Estimated cost" in page
+    assert "30, 0.3000 of the estimate" in page
+    report(path, [(0.0, "a", 90.0)], 100)
+    assert "Estimated cost" not in path.read_text()
+
+
+def test_z6_so_are_those_of_several_dimensions(tmp_path: Path) -> None:
+    limits = Limits(requests=Rate(10), tokens=Rate(100))
+    call = (0.0, "a", {"requests": 1, "tokens": 90}, 0.5, {"tokens": 45})
+    path = tmp_path / "run.html"
+    assert report_limits(path, [call], limits).of("tokens")[0].cost_ratio == 0.5
+    assert "45, 0.5000 of the estimate" in path.read_text()
