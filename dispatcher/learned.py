@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
+from limiters._support.forking import begin_in_child
 from limiters._support.validation import ArgumentError, count, function
 
 GROWTH = 1.05
@@ -95,6 +97,7 @@ class _Kind:
 
 
 _in_use = False
+_all: weakref.WeakSet[Learned] = weakref.WeakSet()
 
 
 def in_use() -> bool:
@@ -157,6 +160,7 @@ class Learned:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._lock = threading.RLock()  # a signal handler may make an operation, too
         _in_use = True
+        _all.add(self)
 
     @property
     def estimate_at_first(self) -> AnyCost:
@@ -224,3 +228,12 @@ class KindOfCost:
     def learn(self, actual: AnyCost) -> None:
         """It has cost `actual`."""
         self._learned.learn(self.kind, actual)
+
+
+def _begin_in_child() -> None:
+    # A lock may be held by a thread that stayed in the parent.
+    for learned in list(_all):
+        learned._lock = threading.RLock()
+
+
+begin_in_child(_begin_in_child)

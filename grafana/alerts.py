@@ -167,7 +167,7 @@ ALERTS = (
     Alert(
         "DispatcherEstimatesOff",
         "warning",
-        lambda pace: f"abs({measures.cost_ratio(RULES, pace.window(15 * MINUTE))} - 1) > 0.2",
+        lambda pace: f"abs(({measures.cost_ratios(pace.window(15 * MINUTE))}) - 1) > 0.2",
         30 * MINUTE,
         f"Actual costs of {WHOSE}"
         "{{ with $labels.dimension }} ({{ . }}){{ end }} "

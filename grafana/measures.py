@@ -119,6 +119,13 @@ def cost_ratio(by: str, window: str, where: str = "") -> str:
     return f"{of('actual')} / ({of('estimated')} > 0)"
 
 
+def cost_ratios(window: str) -> str:
+    """That of each limit, whichever Batchers use it, and of each Batcher without one."""
+    of_limits = cost_ratio(RULES.replace(")", ", batcher)"), window, 'limit!=""')
+    others = cost_ratio(RULES, window, 'limit=""')
+    return f"{of_limits}\nor\n{others}"
+
+
 def unanswered(window: str, most: float) -> str:
     """Instances with more than `most` unanswered calls for leases a second. One that is cut off
     cannot report it through Redis, only to Prometheus; what it reports later, all share."""

@@ -1,4 +1,4 @@
-"""What people call the bounds of a limit, wherever they are shown: in tables, metrics and logs."""
+"""Names of the bounds of a limit, wherever people see them: in tables, metrics and logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def bound_names(bounds: Iterable[tuple[str, float]]) -> tuple[str, ...]:
-    """The name of each bound, given its dimension and the seconds of its window: that of its
+    """Return the name of each bound, given its dimension and the seconds of its window: that of its
     dimension, with the window from the second one of a dimension on.
 
     >>> bound_names([("requests", 60), ("requests", 0.1), ("tokens", 60)])

@@ -303,7 +303,7 @@ class SharedResource(Resource):
         """
         return self._tally.publish(source)
 
-    def _untold(self, read: tuple[float, ...]) -> tuple[float, ...]:
+    def _unreported(self, read: tuple[float, ...]) -> tuple[float, ...]:
         own: dict[str, float] = {"sync_failures": self._sync_failures}
         for counter, spent in (
             ("spent_shared", self._spent_before + self._budget.spent_shared),
@@ -313,7 +313,7 @@ class SharedResource(Resource):
             for dimension in dimensions:
                 cost = spent.amount(dimension) if isinstance(spent, Costs) else spent
                 own[name_in(counter, dimension, dimensions)] = cost
-        return self._tally.untold(read, own)
+        return self._tally.unreported(read, own)
 
     # Changing it.
 
@@ -411,7 +411,7 @@ class SharedResource(Resource):
             there = self._budget.there(now)
             held = self._partitions_held(now)
             due = self._share.next_call(now)
-            request = self._share.compose(now, self._untold(read)) if due <= now else None
+            request = self._share.compose(now, self._unreported(read)) if due <= now else None
             self._wakes_at = due
             ends = self._share.until if held else float("inf")
             wait = min(due, ends) - now
@@ -440,7 +440,7 @@ class SharedResource(Resource):
         with self._lock:
             now = self._clock.now()
             if share.pending is not None and reply.counted:
-                self._tally.told(share.pending.totals)
+                self._tally.confirm(share.pending.totals)
             news = share.answered(reply, sent_at, now)
             self._budget.follow_periods(now)
             self._evicted = self._evicted or reply.evicted
@@ -476,12 +476,12 @@ class SharedResource(Resource):
             now = self._clock.now()
             if share.pending is not None:
                 return share.compose(now)
-            untold = self._untold(read)
-            if share.reply is None or (share.left and (self._said_twice or not untold)):
+            unreported = self._unreported(read)
+            if share.reply is None or (share.left and (self._said_twice or not unreported)):
                 self._announce.capacity(self._reserved)
                 return None
             self._said_twice = share.left
-            return share.leave(now, untold)
+            return share.leave(now, unreported)
 
     def _failed(self, error: Exception) -> None:
         self._broken = error

@@ -1,7 +1,7 @@
 """Judges a run from the log of what was spent when: did any window go over, was it fair?
 
-It knows nothing of ledgers and leases. Whoever ran callbacks notes (time, instance, cost) as
-each of them began, by one clock, and hands the notes in. For limits of several dimensions the cost
+It is independent of ledgers and leases. Your program notes (time, instance, cost) as each of its
+callbacks begins, by one clock, and passes the notes. For limits of several dimensions the cost
 is a mapping, and (time, instance, cost, end) also says when the callback returned. Where actual
 costs are known only afterwards, an entry has both: `cost` is then the estimate that was charged,
 and the actual cost is what is judged.
@@ -33,7 +33,7 @@ class Spent(NamedTuple):
 
     @property
     def judged(self) -> float:
-        """What counts."""
+        """The cost that counts: the actual one, if it is known."""
         return self.cost if self.actual is None else self.actual
 
 
@@ -55,7 +55,7 @@ class SpentCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `verify` found."""
+    """The result of `verify`."""
 
     windows: int
     """How many windows were looked at: one that ends with each entry, and those from which on
@@ -93,7 +93,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class LimitsVerdict:
-    """What `verify_limits` found, for each window and each number of calls in flight."""
+    """The result of `verify_limits`, for each window and each number of calls in flight."""
 
     bounds: tuple[tuple[Bound, Verdict], ...]
 
@@ -134,7 +134,7 @@ def verify(
     less than `period - late` apart cost more than the limit.
 
     Reserved capacity, if there is any, belongs into `capacity`: that of all instances. An entry of
-    four says the actual cost besides its estimate: windows are judged by that.
+    four also has the actual cost: windows are judged by that.
 
     >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
     1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 0.5556 of the capacity used
@@ -185,7 +185,7 @@ def verify_limits(
     `limits` may be those in force one after the other: (from when, limits), all of the same
     dimensions and windows. `settling` and `late` are those of `verify`. A window that counts from
     the end of a call is judged by ends. Where the number of calls was lowered, those that ran
-    already are no fault; one that begins beside them is.
+    already are no fault; one that begins while they run is.
 
     >>> from limiters import InFlight, Limits, Rate
     >>> limits = Limits(tokens=Rate(100), calls=InFlight(1))

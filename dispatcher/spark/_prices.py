@@ -64,8 +64,8 @@ class Prices:
     """What all rows of a batch may cost, by `max_batch_cost` alone."""
     most: MostCost
     """The same, if the limit is to be able to grant it."""
-    slots: frozenset[str] = frozenset()
-    """The dimensions that count calls in flight."""
+    form: CostForm
+    """That in which the limit adds costs up."""
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class Prices:
         would cost too much."""
         granted = None if limiter is None else limiter.build()
         limits = None if granted is None else granted.limits
-        form = _Form(limits, named=isinstance(cost, Mapping))
+        form = CostForm(limits, named=limits is None and isinstance(cost, Mapping))
         of_batch = form.normal("batch_cost", checked_cost("batch_cost", batch_cost))
         most = MostCost.of(None if granted is None else granted.max_capacity)
         _check_batch(batch_cost, of_batch, most, "what the limit can grant at once")
@@ -94,7 +94,7 @@ class Prices:
             of_batch,
             chosen.less(of_batch),
             most.less(of_batch),
-            form.slots,
+            form,
         )
 
     @property
@@ -139,15 +139,16 @@ def without_those_of_spark(cost: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class CostForm:
     """In which form costs are added up: that of the limit, or, without one, that of a row's."""
 
     limits: Limits | None
     named: bool
-    """Whether the cost of a row has dimensions."""
+    """Whether the cost of a row has dimensions, where there is no limit."""
 
     @property
     def slots(self) -> frozenset[str]:
+        """The dimensions that count calls in flight."""
         if self.limits is None:
             return frozenset()
         slots = (one for one in self.limits.bounds if one.kind is BoundKind.SLOTS)

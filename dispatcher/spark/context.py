@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
+
+from limiters.errors import SettlementError
 
 _log = logging.getLogger("dispatcher.spark")
 _SAID = threading.Event()
@@ -31,6 +34,16 @@ class SubjectRows:
     """The same each time these rows are sent, in this batch or by themselves."""
     late: bool
     """Whether later rows of the subject were sent already."""
+
+
+Settle = Callable[[Any, Any, Iterable[Any] | None], None]
+"""Takes a true cost, and the subject or the rows whose it is."""
+
+
+def _without_call(actual: Any, subject: Any, rows: Iterable[Any] | None) -> None:
+    raise SettlementError(
+        "this context belongs to no call of a handler: there is nothing to settle"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,43 @@ class Context:
     subjects: tuple[SubjectRows, ...] = ()
     """Which rows are whose, in the order of the rows. Empty where the rows of a subject do not lie
     together: with order="global", and without an order."""
+    _settle: Settle = field(default=_without_call, init=False, repr=False, compare=False)
+
+    def settle(
+        self,
+        actual: float | Mapping[str, float],
+        *,
+        subject: Any = None,
+        rows: Iterable[Any] | None = None,
+    ) -> None:
+        """Says what this batch costs in truth, its `batch_cost` included: once that is known, or
+        several times while an answer streams. With `subject`, one of `subjects` or its name, or
+        `rows`, the very objects that the handler was given (their numbers with rows="arrow"), what
+        these rows cost together.
+
+        The last settlement of the same rows counts when the batch has ended; until then it counts
+        for no less than it was charged. Dimensions that are not named count as estimated. Each
+        attempt is charged, and settled, by itself.
+
+        Raises ArgumentError for a cost that is not possible, and SettlementError if the batch has
+        ended, or has not these rows. Thread-safe.
+        """
+        self._settle(actual, subject, rows)
+
+    def __reduce__(self) -> tuple[Callable[..., Context], tuple[type[Context], dict[str, Any]]]:
+        # Another process has the facts, and not the call.
+        told = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return _restored, (type(self), told)
+
+
+def _restored(kind: type[Context], told: dict[str, Any]) -> Context:
+    return kind(**told)
+
+
+def settled_by(context: Context, settle: Settle) -> Context:
+    """`context` as that of a call that `settle` settles."""
+    object.__setattr__(context, "_settle", settle)
+    return context
 
 
 class ContextOfSeveral(Context):
@@ -89,7 +139,11 @@ class ContextOfSeveral(Context):
         pass  # there is none
 
     def __repr__(self) -> str:
-        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "subject"}
+        shown = {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if one.repr and one.name != "subject"
+        }
         return f"Context({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 

@@ -1,4 +1,4 @@
-"""What an instance holds, wants and has spent of each bound of a limit, for metrics. Pure."""
+"""Holdings, wants and spending of an instance, for each bound of a limit. For metrics. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a limiter has, has spent and has done, as plain values."""
+"""Holdings, spending and counters of a limiter, as plain values."""

@@ -9,7 +9,7 @@ SECONDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
-"""Bounds for durations."""
+"""Upper bounds of the buckets for durations."""
 
 
 class Histogram:
@@ -27,29 +27,29 @@ class Histogram:
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(self.bounds) + 1)
-        """How many were at most each bound, and above the one before; then those above all."""
+        """Values up to each bound and above the one before it; last, those above all bounds."""
         self.sum = 0.0
 
     def note(self, value: float) -> None:
-        """One of them."""
+        """Count one value, in its bucket."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
     def note_all(self, values: Sequence[float]) -> None:
-        """Each of them."""
+        """Count each of these values."""
         bounds, counts = self.bounds, self.counts
         for value in values:
             counts[bisect_left(bounds, value)] += 1
         self.sum += sum(values)
 
     def note_counted(self, values: Mapping[float, int]) -> None:
-        """Each as often as it says."""
+        """Count each value as often as the mapping says."""
         for value, count in values.items():
             self.counts[bisect_left(self.bounds, value)] += count
             self.sum += value * count
 
     def note_spread(self, low: float, high: float, count: int) -> None:
-        """So many, evenly from `low` to `high`."""
+        """Count so many values, evenly from `low` to `high`."""
         first, last = bisect_left(self.bounds, low), bisect_left(self.bounds, high)
         below = 0
         for at in range(first, last):
@@ -60,12 +60,12 @@ class Histogram:
         self.sum += count * (low + high) / 2
 
     def add(self, other: Histogram) -> None:
-        """All of another one with the same bounds."""
+        """Add the counts of another one with the same bounds."""
         self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
         self.sum += other.sum
 
     def copy(self) -> Histogram:
-        """The same, as of now."""
+        """Return a copy that does not change any more."""
         copied = Histogram(self.bounds)
         copied.counts, copied.sum = list(self.counts), self.sum
         return copied

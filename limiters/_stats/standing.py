@@ -1,4 +1,4 @@
-"""Standing: what a limiter has, wants and has spent, at one moment. Plain values, for metrics."""
+"""Standing: holdings, wants and spending of a limiter at one moment. Plain values, for metrics."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from limiters._stats.histogram import SECONDS, Histogram
 
 @dataclass(frozen=True, slots=True)
 class BoundStanding:
-    """The same of one bound of a limit: of a window of a rate, or of a number of calls in flight.
+    """Standing of one bound of a limit: of a window of a rate, or of a number of calls in flight.
     Amounts are costs for one period of the bound; of slots, numbers of calls."""
 
     dimension: str
-    """What it is called, such as `tokens`, or `requests/1s` for a further window of requests."""
+    """Its name, such as `tokens`, or `requests/1s` for a further window of requests."""
     shared: float
-    """What is held of what is shared."""
+    """The part of the shared capacity that is held."""
     reserved: float
     max: float
-    """What could be had at most."""
+    """The most that could be had."""
     demand: float
-    """What waits to be spent."""
+    """The cost that waits to be spent."""
     spent_shared: float = 0.0
     """In all, of callbacks that have begun."""
     spent_reserved: float = 0.0
@@ -37,20 +37,20 @@ class BoundStanding:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Costs, unless said otherwise: numbers if the limit has one dimension, Costs otherwise. What
-    counts up never goes back while the limiter lives."""
+    """Values are costs by default: numbers if the limit has one dimension, Costs otherwise.
+    Counters never go back while the limiter lives."""
 
     name: str
-    """The limit's."""
+    """The name of the limit."""
     shared: AnyCost
-    """What is held of the shared capacity, for one period."""
+    """The part of the shared capacity that is held, for one period."""
     reserved: AnyCost
     max: AnyCost
-    """What could be had at most in one period."""
+    """The most that could be had in one period."""
     demand: AnyCost
-    """What waits to be spent."""
+    """The cost that waits to be spent."""
     bounds: tuple[BoundStanding, ...]
-    """The same of each window and each number of calls in flight."""
+    """Standing of each window and each number of calls in flight."""
     member: str = ""
     """Its host and process, as others see it; "" if nothing is shared."""
     spent_shared: AnyCost = 0.0
@@ -67,7 +67,7 @@ class Standing:
     turn: int = 0
     """Its place among those who wait for a permit; 0 if it does not."""
     uncertain: float = 0.0
-    """For how many seconds nothing is granted yet, as the last reply said."""
+    """For how many seconds nothing is granted yet, by the last reply."""
     uncertain_cause: str = ""
     clock_skew: float = 0.0
     """Seconds of the lease manager's clock that do not count, since no instance confirmed them."""
@@ -77,7 +77,7 @@ class Standing:
     """Whether the lease manager answers; None if that is not known: it was not asked yet, or it did
     not answer and is asked nothing more, or there is none."""
     trouble: str = ""
-    """What was wrong with the last request, if it was not answered."""
+    """The reason why the last request was not answered; "" if it was."""
     sync_failures: int = 0
     """Requests that were not answered."""
     sync_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))

@@ -1,4 +1,4 @@
-"""Tally: what this process has done, and what of it others were told already."""
+"""Tally: counters of this process, and how much of them was reported to Redis."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from limiters.leases._totals import COUNTERS
 _log = logging.getLogger("limiters.shared")
 
 Source = Callable[[], Mapping[str, float]]
-"""Says how often each of totals.COUNTERS has happened so far, at least those that it knows."""
+"""Returns how often each of the counters has happened so far; it may leave out some."""
 
 
 class Publication:
-    """A source that is asked now and then. `end()` when nothing is added to it any more."""
+    """A source that is read now and then. `end()` when nothing is added to it any more."""
 
     def __init__(self, tally: Tally, source: Source) -> None:
         self._tally = tally
@@ -23,10 +23,10 @@ class Publication:
         self._last: tuple[float, ...] = (0.0,) * len(tally.counters)
 
     def read(self) -> tuple[float, ...]:
-        """What it says; what it said last, if it raises."""
+        """Return the values of the source; the last ones, if it raises."""
         try:
-            said = self._source()
-            self._last = tuple(float(said.get(name, 0.0)) for name in self._tally.counters)
+            values = self._source()
+            self._last = tuple(float(values.get(name, 0.0)) for name in self._tally.counters)
         except Exception:
             facts = {"happening": "totals-source-raised"}
             _log.exception(
@@ -36,20 +36,20 @@ class Publication:
         return self._last
 
     def end(self) -> None:
-        """It is asked a last time. Idempotent."""
+        """Read the source a last time. Idempotent."""
         self._tally.end(self)
 
 
 class Tally:
-    """Adds up sources. Sources are asked by whoever calls `read`, without a lock. Thread-safe.
+    """Adds up sources, which are called by `read`, without a lock. Thread-safe.
 
     >>> tally = Tally()
     >>> _ = tally.publish(lambda: {"operations_done": 3})
-    >>> untold = tally.untold(tally.read(), {})
-    >>> untold[0]
+    >>> unreported = tally.unreported(tally.read(), {})
+    >>> unreported[0]
     3.0
-    >>> tally.told(untold)
-    >>> tally.untold(tally.read(), {})
+    >>> tally.confirm(unreported)
+    >>> tally.unreported(tally.read(), {})
     ()
     """
 
@@ -59,17 +59,17 @@ class Tally:
         self._lock = threading.Lock()
         self._publications: tuple[Publication, ...] = ()
         self._ended = (0.0,) * len(counters)
-        self._told = (0.0,) * len(counters)
+        self._reported = (0.0,) * len(counters)
 
     def publish(self, source: Source) -> Publication:
-        """Asks `source`, too."""
+        """Add a source, which is called at each `read`."""
         publication = Publication(self, source)
         with self._lock:
             self._publications += (publication,)
         return publication
 
     def end(self, publication: Publication) -> None:
-        """Keeps what it says last."""
+        """Read it a last time, and keep that."""
         with self._lock:
             if publication not in self._publications:
                 return
@@ -79,23 +79,25 @@ class Tally:
             self._ended = _sum(self._ended, last)
 
     def read(self) -> tuple[float, ...]:
-        """What all sources say."""
+        """Return the sums of all sources."""
         with self._lock:
             publications, total = self._publications, self._ended
         for publication in publications:
             total = _sum(total, publication.read())
         return total
 
-    def untold(self, read: tuple[float, ...], own: Mapping[str, float]) -> tuple[float, ...]:
-        """What was not told of what was `read`, and of `own`; () for nothing."""
+    def unreported(self, read: tuple[float, ...], own: Mapping[str, float]) -> tuple[float, ...]:
+        """Return how much of `read`, and of `own` counters, was not reported; () for nothing."""
         now = _sum(read, tuple(own.get(name, 0.0) for name in self.counters))
-        left = tuple(max(0.0, it - told) for it, told in zip(now, self._told, strict=True))
+        left = tuple(
+            max(0.0, it - reported) for it, reported in zip(now, self._reported, strict=True)
+        )
         return left if any(left) else ()
 
-    def told(self, untold: tuple[float, ...]) -> None:
-        """It was heard."""
-        if untold:
-            self._told = _sum(self._told, untold)
+    def confirm(self, report: tuple[float, ...]) -> None:
+        """Count this report as received."""
+        if report:
+            self._reported = _sum(self._reported, report)
 
 
 def _sum(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:

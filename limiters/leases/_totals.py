@@ -1,4 +1,4 @@
-"""What all instances of a limit have done together, counted once each. Pure.
+"""Sums of what all instances of a limit have done, counted once each. Pure.
 
 Instances report what was added since what was counted before. Only a request of an instance that
 is known counts, and a request that is sent again counts once; the reply says whether it counted.
@@ -24,7 +24,7 @@ COUNTERS = (
     "spent_reserved",
     "sync_failures",
 )
-"""What is counted, in the order in which it is sent and stored. New ones come last."""
+"""Names, in the order in which counters are sent and stored. New ones come last."""
 
 OF_A_DIMENSION = ("spent_shared", "spent_reserved")
 """Which of these each dimension has. Those in COUNTERS are of the first one. New ones come last."""
@@ -35,14 +35,13 @@ there is room for counters to come, and none of them ever changes its place."""
 
 
 def counters_of(dimensions: Sequence[str]) -> tuple[str, ...]:
-    """The counters of a limit of these dimensions, by place; "" for places without one. Those of
-    the second dimension and the further ones are named as in `spent_shared of tokens`.
+    """Return the counters of a limit of these dimensions, by place; "" for places without one.
+    Those of the second dimension and the further ones are named as in `spent_shared of tokens`.
 
     >>> counters_of([""]) == COUNTERS
     True
-    >>> counters_of(["requests", "tokens", "calls"])[FIRST_PLACE:]
-    ('spent_shared of tokens', 'spent_reserved of tokens', '', '', 'spent_shared of calls',
-    'spent_reserved of calls', '', '')
+    >>> counters_of(["requests", "tokens"])[FIRST_PLACE:]
+    ('spent_shared of tokens', 'spent_reserved of tokens', '', '')
     """
     if len(dimensions) < 2:
         return COUNTERS
@@ -54,13 +53,13 @@ def counters_of(dimensions: Sequence[str]) -> tuple[str, ...]:
 
 
 def named(totals: Sequence[float], dimensions: Sequence[str]) -> Mapping[str, float]:
-    """What is counted, by name; 0 for what nobody has counted yet."""
+    """Return totals by name; 0 for counters without a value."""
     names = counters_of(dimensions)
     return dict.fromkeys(names, 0.0) | dict(zip(names, totals, strict=False))
 
 
 def name_in(counter: str, dimension: str, dimensions: Sequence[str]) -> str:
-    """What one of OF_A_DIMENSION is called, of one of these dimensions.
+    """Return the name of one of OF_A_DIMENSION, for one of these dimensions.
 
     >>> name_in("spent_shared", "a", ["a", "b"]), name_in("spent_shared", "b", ["a", "b"])
     ('spent_shared', 'spent_shared of b')

@@ -23,6 +23,8 @@ NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
 SAID = {
     "http_ingest": ["600 written, exit codes [0, 0]"],
+    "consumed_capacity": ["600 items written"],
+    "streaming_answers": ["300 answers", "estimated at 2,000 tokens first"],
     "llm_api": ["150 answers", "never more than 15 calls at a time: True"],
 }
 """Further output of some of them, however busy the machine."""

@@ -80,7 +80,7 @@ LIMITS = Limits(
 )
 """In several dimensions. A call that was killed keeps its slot for some seconds."""
 MAX_TOKENS = 100
-"""The sink's `max_batch_cost`."""
+"""Tokens that a batch costs at most, by the sink's options."""
 
 
 def tokens_of(seq: int) -> int:

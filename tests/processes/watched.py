@@ -13,7 +13,15 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher import Batcher, BatcherStoppedError, Operation, Throttled, Watcher, settle
+from dispatcher import (
+    Batcher,
+    BatcherStoppedError,
+    Learned,
+    Operation,
+    Throttled,
+    Watcher,
+    settle,
+)
 from dispatcher.builders import EventTimeBuilder, SubjectBuilder
 from dispatcher.metrics import instrument, serve
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
@@ -58,6 +66,7 @@ class Watched:
         self.watcher = Watcher(self.write, max_batch_size=5, batch_cost=call)
         self.alone = Batcher()
         self.alone_watcher = Watcher(self.write_alone)
+        self.alone_cost = Learned(1)
         self.gate = RegistrationGate(MemoryEntityStore())
         self.by_time = EventTimeBuilder[Any](5, 5, key="type", event_time="at")
         self.by_subject = SubjectBuilder[Any](10, subject="meter", event_time="at")
@@ -78,7 +87,9 @@ class Watched:
                 raise ValueError("the datastore is out of order")
 
     def write_alone(self, batch: list[Operation]) -> None:
+        settle(batch, 1)
         if self.plan.trouble == "refused" and not self.mended.is_set():
+            settle(batch, 0.5)
             raise ValueError("the datastore is out of order")
 
     def feed(self) -> None:
@@ -99,7 +110,7 @@ class Watched:
             self.gate.register(f"meter-{number - 3}")
             self.by_time.add({"type": number % 2, "at": at}, at)
             self.by_subject.add({"meter": number, "at": at})
-            self.alone.enqueue(Operation(self.alone_watcher, 1, None))
+            self.alone.enqueue(Operation(self.alone_watcher, self.alone_cost, None))
             if number % 50 == 0:
                 self.by_subject.build()
             time.sleep(0.1)
@@ -111,6 +122,7 @@ class Watched:
             ("meters", self.gate),
             ("by-time", self.by_time),
             ("by-subject", self.by_subject),
+            ("alone", self.alone_cost),
         ):
             instrument(one, name=name)
         if self.plan.trouble == "greedy":

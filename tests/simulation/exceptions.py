@@ -113,6 +113,11 @@ class SplitBrain(Weather):
         if self.old is not None:
             self.stayed ^= {name}
 
+    def calm(self) -> None:
+        """The servers agree, too."""
+        super().calm()
+        self.heal(self.cluster.now)
+
     def heal(self, now: float) -> None:
         """The last client leaves the old server."""
         self.old = None

@@ -21,7 +21,7 @@ FEW_BATCHES = {1: 2}
 """An instance whose fair share is worth at most so many batches may live on permits, by the number
 of rates; `FEW_OF_SEVERAL` where there are several."""
 
-FEW_OF_SEVERAL = 6
+FEW_OF_SEVERAL = 50
 
 PERMIT_S, PERMIT_PERIODS = 0.02, 0.25
 """A permit lasts for a quarter of the shortest period, and this much longer; for half a lease and

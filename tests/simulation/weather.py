@@ -25,6 +25,7 @@ from limiters.testing import (
     Work,
 )
 from limiters.testing._server import ServerSnapshot
+from tests.simulation import quiet
 from tests.simulation.judge import Allowance, Haste, Judgement, Limited, judge_bounds
 from tests.simulation.liveness import Liveness
 from tests.simulation.set_capacities import SetCapacities
@@ -154,6 +155,8 @@ class Weather:
         self.left_at: dict[str, float] = {}
         self.happened: list[tuple[float, str]] = []
         self.made = 0
+        self.over = False
+        """Whether nothing fails any more."""
         self.liveness = Liveness(self.cluster)
 
     def _lengths(self) -> tuple[float, float]:
@@ -195,7 +198,12 @@ class Weather:
         self.liveness.start()
         cluster.run(self.end)
         found = self.judged()
-        return replace(found, stalled=tuple(self.liveness.stalled), waits=self.liveness.waits)
+        wrong = (*self.liveness.stalled, *quiet.missing(self))
+        return replace(found, stalled=wrong, waits=self.liveness.waits)
+
+    def calm(self) -> None:
+        """From now on nothing fails."""
+        self.over, self.ambush = True, 0.0
 
     def judged(self) -> Judgement:
         """Every window of every bound, and the calls in flight."""
@@ -285,6 +293,8 @@ class Weather:
 
     def strike(self, now: float) -> None:
         """One more misfortune, and when the next one comes."""
+        if self.over:
+            return
         random, cluster = self.random, self.cluster
         names = sorted(cluster.instances)
         name = random.choice(names) if names else ""
@@ -466,7 +476,7 @@ class Weather:
 
     def _renew_at(self, name: str, now: float) -> None:
         """A process is replaced by one with the present configuration."""
-        if name in self.cluster.instances:
+        if name in self.cluster.instances and not self.over:
             self.cluster.kill(name)
             self.come()
 
@@ -504,6 +514,8 @@ class Changes(Weather):
 
     def strike(self, now: float) -> None:
         """One more change."""
+        if self.over:
+            return
         random, cluster = self.random, self.cluster
         names = sorted(cluster.instances)
         event = random.random()

@@ -145,7 +145,7 @@ def test_columns_and_fields_of_json_have_the_names_on_the_page() -> None:
     assert titles - {"(last)"} == shown - {""}
     assert len(COLUMNS) + 2 == len(shown)
     told: dict[str, Any] = as_json("orders", view)
-    assert fields | {"permit"} == set(told["instances"][0])
+    assert fields | {"permit", "bounds"} == set(told["instances"][0])
     named = set(re.findall(r"`(\w+)`", COMMAND_LINE))
     assert {"held", "demand", "spend", "uncertain", "cause", "clock_skew"} <= named & set(told)
 

@@ -292,7 +292,7 @@ def test_the_command_against_other_terms_names_what_differs(
             until(lambda: bool(told_of("other-terms", caplog)))
     [told] = told_of("other-terms", caplog)
     command = "dispatcher limit set orders --shared-capacity 100 --factor 10"
-    assert told["message"].endswith(f"for everybody: {command}")
+    assert told["message"].endswith(f"for all: {command}")
 
 
 class Away(MemoryLeaseManager):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from dispatcher._core.queues.settlement import SETTLING, BatchSettlement, is_refused_uncharged
+from dispatcher._core.queues.settlement import (
+    BatchSettlement,
+    is_refused_uncharged,
+    settlement_of,
+)
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
 from limiters._budgets.spend import Spend
@@ -89,7 +93,7 @@ class OperationBatch:
 
     def settle_one(self, operation: Operation, actual: object) -> None:
         """Its callback says that `operation`, which was raised in it, costs `actual`."""
-        (self.settlement or self._settling()).one(operation, actual)
+        (self.settlement or settlement_of(self)).one(operation, actual)
 
     def settle_whole(self, operations: list[Operation], actual: object) -> None:
         """Its callback says that `operations`, which have to be all of its own, cost `actual`."""
@@ -102,7 +106,7 @@ class OperationBatch:
                 "in which the first one was raised; pass that batch, or settle each operation by "
                 "itself"
             )
-        (self.settlement or self._settling()).whole(actual)
+        (self.settlement or settlement_of(self)).whole(actual)
 
     def check_runs(self, *, closed: bool = False) -> None:
         """SettlementError unless its callback runs and, as far as can be known, is the caller."""
@@ -119,17 +123,11 @@ class OperationBatch:
                 "in its own callback"
             )
 
-    def _settling(self) -> BatchSettlement:
-        with SETTLING:  # of two threads, one makes it
-            if self.settlement is None:
-                self.settlement = BatchSettlement(self)
-            return self.settlement
-
     def callback_ended(self, now: float, error: BaseException | None) -> None:
         """For the thread that ran the callback: it returned, or raised `error`."""
         self.returned_at = now
         if error is not None and is_refused_uncharged(error):
-            self._settling()
+            settlement_of(self)
         if self.settlement is not None:
             self.settlement.end(error)
         if self.spend is not None:

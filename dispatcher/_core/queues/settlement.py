@@ -13,15 +13,24 @@ from dispatcher import learned
 from dispatcher.operation import Operation, learn
 from dispatcher.outcomes import PartialFailure, Throttled
 from limiters._costs import NUMBERS, AnyCost, Costs, greater
+from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
 
 
-SETTLING = threading.RLock()
+_settling = threading.RLock()
 """For all batches: it is held for a few steps. A signal handler may settle what its own thread was
 just settling."""
+
+
+def settlement_of(batch: OperationBatch) -> BatchSettlement:
+    """That of `batch`; a new one if there was none."""
+    with _settling:  # of two threads, one makes it
+        if batch.settlement is None:
+            batch.settlement = BatchSettlement(batch)
+        return batch.settlement
 
 
 class BatchSettlement:
@@ -64,7 +73,7 @@ class BatchSettlement:
         estimated = operation._cost
         self._batch.check_runs()
         checked = self._batch.costs.actual("actual", actual, estimated)
-        with SETTLING:
+        with _settling:
             self._check_open(checked)
             if self._whole is not None:
                 raise SettlementError(
@@ -81,7 +90,7 @@ class BatchSettlement:
     def whole(self, actual: object) -> None:
         """All of it costs `actual`."""
         checked = self._batch.costs.actual("actual", actual, self.estimated)
-        with SETTLING:
+        with _settling:
             self._check_open(checked)
             self._whole = checked
             if self._said or checked > self.estimated:
@@ -90,7 +99,7 @@ class BatchSettlement:
     def end(self, error: BaseException | None) -> None:
         """The callback returned, or raised `error`; it is settled no more. For the thread that ran
         it."""
-        with SETTLING:
+        with _settling:
             if self.closed:
                 return
             self._follow(error)
@@ -164,3 +173,12 @@ def _not_negative(cost: AnyCost) -> AnyCost:
     if isinstance(cost, NUMBERS):
         return max(0, cost)
     return Costs({name: max(0, one) for name, one in cost.items()})
+
+
+def _begin_in_child() -> None:
+    # The lock may be held by a thread that stayed in the parent.
+    global _settling
+    _settling = threading.RLock()
+
+
+begin_in_child(_begin_in_child)

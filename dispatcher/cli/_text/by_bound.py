@@ -1,5 +1,5 @@
-"""What is held, wanted and spent of each bound of a limit: a window of a rate, or a number of calls
-in flight. Pure."""
+"""Sums of each bound of a limit, a window of a rate or a number of calls in flight: how much is
+held, wanted and spent. Pure."""
 
 from __future__ import annotations
 

@@ -74,11 +74,20 @@ class Unit:
     """Whether it was refused, and dead letters have taken it."""
     records: Sequence[int] | None = None
     """Which of its records are left to be sent, after others were taken; None: all."""
+    costs: RowCosts | None = None
+    """Those of all rows of its group."""
 
     @property
     def is_left(self) -> bool:
         """Whether a handler is still to take something of it."""
         return not self.refused and (self.records is None or len(self.records) > 0)
+
+    def cost_of(self, numbers: Sequence[int]) -> AnyCost:
+        """What some of the records that are left were estimated to cost."""
+        assert self.costs is not None
+        records = self.records
+        places = [self.source.places[one if records is None else records[one]] for one in numbers]
+        return self.costs.of(places)
 
     def leave_last(self, count: int, rows: Format) -> None:
         """Only its last `count` rows are left to be sent."""
@@ -151,7 +160,8 @@ def units_of(
     together = rows.together(group.parts)
     before, acknowledged = entry.sent_before(batch), entry.acknowledged(batch)
     until, start, name = before, 0, name_of(group.sequence)
-    pieces = _Pieces(group, cut, before, costs(group, together))
+    of_rows = costs(group, together)
+    pieces = _Pieces(group, cut, before, of_rows)
     reach = None
     if cut.late_by_subject:
         reach = pieces.by_subject = _Reach(group, batch, entries)
@@ -182,6 +192,7 @@ def units_of(
                 of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
                 acknowledged=not left,
                 is_rest=piece.is_rest,
+                costs=of_rows,
             )
             start = end
     if start < acknowledged:

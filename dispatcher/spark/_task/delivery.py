@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from dispatcher._failure_rule import FailureRule
 from dispatcher._handler import load
@@ -28,10 +28,12 @@ from dispatcher.spark._options import DeliveryOptions, prices_of
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
 from dispatcher.spark._rows.packs import Pack
+from dispatcher.spark._task.handed import listed, places_of
 from dispatcher.spark._task.measured_handler import MeasuredHandler
 from dispatcher.spark._task.micro_batch_id import MicroBatchId, context_of
+from dispatcher.spark._task.settlement import CallSettlement
 from dispatcher.spark._task.sums import Sums
-from dispatcher.spark.context import Context
+from dispatcher.spark.context import Context, settled_by
 from dispatcher.spark.dead_letters import dead_letters_of
 from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
 from dispatcher.watcher import OnBatch, Watcher
@@ -63,7 +65,8 @@ class Delivery:
         self.micro_batch = micro_batch
         self._format = rows
         self._sums = sums
-        self._batch_cost = prices_of(sending).of_batch
+        prices = prices_of(sending)
+        self._batch_cost, self._form = prices.of_batch, prices.form
         self._is_limited = sending.limiter is not None
         self.sender: Sender | None = None
         self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
@@ -134,9 +137,9 @@ class Delivery:
             self._send_dead_letters_now(pack)
             if pack.left:
                 rows = self._rows(pack)
-                handed = _listed(rows)
+                handed = listed(rows)
                 try:
-                    self._handler.bound(self._context(pack, operation))(rows)
+                    self._handler.bound(self._context(pack, operation, handed))(rows)
                 except _FAILURES as error:
                     self._judge(pack, handed, operation.attempt, error)
                 if pack.is_divided:
@@ -156,9 +159,9 @@ class Delivery:
             await self._send_dead_letters(pack)
             if pack.left:
                 rows = self._rows(pack)
-                handed = _listed(rows)
+                handed = listed(rows)
                 try:
-                    await self._handler.bound(self._context(pack, operation))(rows)
+                    await self._handler.bound(self._context(pack, operation, handed))(rows)
                 except _FAILURES as error:
                     if _is_cancelled():
                         raise
@@ -195,10 +198,12 @@ class Delivery:
         records = self._format.records(unit.source.batch())
         return records if unit.records is None else records.take(pa.array(unit.records, pa.int64()))
 
-    def _context(self, pack: Pack, operation: Operation) -> Context | None:
+    def _context(self, pack: Pack, operation: Operation, handed: list[Any]) -> Context | None:
         if not self._takes_context:
             return None
-        return context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
+        context = context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
+        settlement = CallSettlement(operation, pack, handed, context.subjects, self._form)
+        return settled_by(context, settlement.settle)
 
     def _check_turn(self, pack: Pack) -> None:
         if not self.may_begin():
@@ -252,9 +257,8 @@ class Delivery:
     ) -> tuple[bool, BaseException]:
         """Leaves of `pack` only what has failed, if `error` names rows of it; whether it does, and
         why they failed or what is wrong with `error`."""
-        places = {_identity(one): place for place, one in enumerate(handed)}
         try:
-            failed = sorted({places[_identity(one)] for one in error.failed})
+            failed = places_of(handed, error.failed)
         except KeyError:
             return False, RowsFailedError(
                 "PartialFailure must name rows of this batch, the very objects that the handler "
@@ -358,16 +362,6 @@ def _together(records: list[pa.RecordBatch]) -> pa.RecordBatch:
 
     (batch,) = pa.Table.from_batches(records).combine_chunks().to_batches()
     return batch
-
-
-def _listed(rows: Rows) -> list[Any]:
-    """What a handler may say of `rows` that failed, whatever it does to the list of them."""
-    return list(rows) if isinstance(rows, list) else list(range(rows.num_rows))
-
-
-def _identity(named: object) -> object:
-    # A number may be one of numpy's.
-    return named.__index__() if isinstance(named, SupportsIndex) else ("object", id(named))
 
 
 def _is_cancelled() -> bool:

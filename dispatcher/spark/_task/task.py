@@ -108,7 +108,7 @@ class Task:
         self.sums = Sums(job.dimensions)
         self._delivery = Delivery(sending, _micro_batch_of(job), self._format, self.sums)
         self._limit: TaskLimit | None = None
-        self._slots = prices.slots
+        self._slots = prices.form.slots
         self._prices = prices.of_tasks
         for dimension in job.columns.costs:
             self._prices.pop(dimension, None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher import Learned, Operation, Retry, Throttled, Watcher, settle
+from dispatcher._core.queues import settlement
 from dispatcher.learned import GROWTH, MOST_BUCKETS, CostHistogram
 from dispatcher.testing import InlineBatcher
 from limiters import ArgumentError
@@ -155,3 +158,24 @@ def test_plain_operations_are_no_larger_for_it() -> None:
 def test_wrong_arguments_are_named(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ArgumentError, match=says):
         Learned(**arguments)
+
+
+def test_a_forked_child_goes_on_whatever_its_parent_was_doing() -> None:
+    cost = Learned(100)
+    held, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with cost._lock, settlement._settling:
+            held.set()
+            forked.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60)
+    child = os.fork()
+    if not child:
+        locks = (cost._lock, settlement._settling)
+        os._exit(0 if all(lock.acquire(timeout=20) for lock in locks) else 1)
+    forked.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

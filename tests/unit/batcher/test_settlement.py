@@ -251,7 +251,7 @@ def test_without_a_limiter_it_is_accepted_and_checked() -> None:
         ({"tokens": -1}, r"actual\['tokens'\] must be zero or more, not -1"),
         ({"tokens": float("nan")}, r"actual\['tokens'\] must"),
         ({"tokens": float("inf")}, r"actual\['tokens'\] must"),
-        ({"words": 1}, "actual must be of requests and tokens and calls alone"),
+        ({"words": 1}, "actual must be of requests, tokens and calls alone"),
         ({"calls": 1}, "actual must not be of calls"),
         (12, "actual must say of which dimension it is"),
     ],

@@ -40,10 +40,10 @@ class Worker:
         self.tally.publish(lambda: {"operations_done": self.done})
 
     def compose(self, now: float, *, leaving: bool = False) -> Request:
-        untold = self.tally.untold(self.tally.read(), {})
+        unreported = self.tally.unreported(self.tally.read(), {})
         if leaving and self.share.pending is None:
-            return self.share.leave(now, untold)
-        return self.share.compose(now, untold)
+            return self.share.leave(now, unreported)
+        return self.share.compose(now, unreported)
 
     def exchange(self, limit: Coordinator, now: int, *, heard: bool = True) -> Request:
         """Sends what is due until it is answered; if it is not `heard`, once."""
@@ -53,7 +53,7 @@ class Worker:
             if not heard:
                 return request
             if reply.counted:
-                self.tally.told(request.totals)
+                self.tally.confirm(request.totals)
             news = self.share.answered(reply, now / 1000, now / 1000)
             if news.disowned:
                 raise AssertionError("nobody else uses its identity")
@@ -204,6 +204,6 @@ def test_what_goes_back_is_told_as_nothing() -> None:
     tally = Tally()
     said = {"throttled": 2.0}
     tally.publish(lambda: said)
-    tally.told(tally.untold(tally.read(), {}))
+    tally.confirm(tally.unreported(tally.read(), {}))
     said["throttled"] = 1.0
-    assert tally.untold(tally.read(), {}) == ()
+    assert tally.unreported(tally.read(), {}) == ()

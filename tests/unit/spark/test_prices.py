@@ -86,7 +86,7 @@ def test_v3_the_rows_of_a_batch_may_cost_what_the_batch_itself_leaves_of_each_di
     assert prices.chosen == MostCost.of({"tokens": 500})
     assert (prices.of_tasks, prices.of_spark) == ({"requests": 2}, {"tokens": "size / 4"})
     assert prices.dimensions == ("requests", "tokens", "calls")
-    assert prices.slots == {"calls"}
+    assert prices.form.slots == {"calls"}
 
 
 def test_a_limit_of_one_dimension_with_a_name_has_costs_that_are_numbers() -> None:

@@ -134,7 +134,7 @@ class _Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     left_out: Sequence[str]
     room: int
-    """What is left for names and bars."""
+    """The width that is left for names and bars."""
     bar: bool = True
 
 

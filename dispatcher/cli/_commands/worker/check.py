@@ -15,7 +15,7 @@ from dispatcher.cli._text.showable import without_passwords
 from dispatcher.cli._text.wording import grants, in_words, per_period
 from dispatcher.worker._costs import Cost
 from limiters._costs import is_covered
-from limiters._sharing.share_events import differences
+from limiters._sharing.terms_in_words import differences
 from limiters.errors import DispatcherError, ExceedsCapacityError
 from limiters.leases._bounds import limits_of_terms, terms_of_limits
 from limiters.leases._messages import Terms

@@ -1,0 +1,134 @@
+"""What a batch costs in truth, as its handler learns it: all of it, or some of its rows."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, groupby
+from typing import Any
+
+from dispatcher.operation import Operation
+from dispatcher.settlement import settle
+from dispatcher.spark._prices import CostForm
+from dispatcher.spark._rows.packs import Pack
+from dispatcher.spark._task.handed import places_of
+from dispatcher.spark.context import SubjectRows
+from limiters._costs import NUMBERS, AnyCost, checked_cost
+from limiters.errors import SettlementError
+
+Places = Sequence[int]
+"""Numbers of rows of the batch."""
+
+
+class RowSettlements:
+    """The true costs of rows in one call, in place of what these rows were charged for. Pure.
+
+    * `charged`: what the call was charged, with its batch cost.
+    * `estimate`: what some of its rows were charged.
+    """
+
+    def __init__(self, charged: AnyCost, estimate: Callable[[Places], AnyCost]) -> None:
+        self._charged = charged
+        self._estimate = estimate
+        self._actual: dict[tuple[int, ...], float | Mapping[str, float]] = {}
+        self._of: dict[int, tuple[int, ...]] = {}
+
+    def settle(self, rows: Places, actual: float | Mapping[str, float]) -> float | dict[str, float]:
+        """Return what the call costs if `rows` cost `actual` together, in the dimensions that were
+        named so far; the last settlement of the same rows counts. SettlementError if some of them
+        were settled together with others."""
+        part = tuple(sorted(rows))
+        for row in part:
+            if self._of.get(row, part) != part:
+                raise SettlementError(
+                    f"row {row} of the batch was settled together with other rows: settle the same "
+                    "ones again, or all of the batch"
+                )
+        self._of.update(dict.fromkeys(part, part))
+        self._actual[part] = actual
+        return self._total()
+
+    def _total(self) -> float | dict[str, float]:
+        # What is left of a sum of fractions may be a little less than nothing.
+        if isinstance(self._charged, NUMBERS):
+            numbers = (
+                (part, one) for part, one in self._actual.items() if isinstance(one, NUMBERS)
+            )
+            return max(
+                0.0, self._charged + sum(one - self._estimate(part) for part, one in numbers)
+            )
+        total: dict[str, float] = {}
+        for part, actual in self._actual.items():
+            estimate = self._estimate(part)
+            assert not isinstance(actual, NUMBERS)
+            assert not isinstance(estimate, NUMBERS)
+            for name, amount in actual.items():
+                before = total.get(name, self._charged.amount(name))
+                total[name] = before - estimate.amount(name) + amount
+        return {name: max(0.0, amount) for name, amount in total.items()}
+
+
+class CallSettlement:
+    """What a handler says in one call of it, through its context. Thread-safe."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        pack: Pack,
+        handed: list[Any],
+        subjects: Sequence[SubjectRows],
+        form: CostForm,
+    ) -> None:
+        self._operation = operation
+        self._units = pack.left
+        self._begins = list(accumulate(pack.lengths, initial=0))
+        self._handed = handed
+        self._subjects = subjects
+        self._form = form
+        self._lock = threading.Lock()
+        self._rows = RowSettlements(pack.charge, self._estimate)
+
+    def settle(self, actual: object, subject: object, rows: Iterable[Any] | None) -> None:
+        """The batch, or some rows of it, or those of a subject cost `actual`."""
+        cost = self._form.normal("actual", checked_cost("actual", actual))
+        with self._lock:
+            if subject is None and rows is None:
+                self._say(settle, [self._operation], actual)
+                return
+            if isinstance(actual, Mapping) and not isinstance(cost, NUMBERS):
+                cost = dict(actual)  # of Costs nothing is left of what costs nothing now
+            total = self._rows.settle(self._places(subject, rows), cost)
+            self._say(Operation.settle, self._operation, total)
+
+    def _say(self, say: Callable[[Any, Any], None], whose: object, actual: object) -> None:
+        if self._form.limits is not None:  # else nothing was charged
+            say(whose, actual)
+
+    def _places(self, subject: object, rows: Iterable[Any] | None) -> Places:
+        if rows is None:
+            found = [one for one in self._subjects if subject in (one, one.subject)]
+            if not found:
+                raise SettlementError(f"{subject!r} is none of context.subjects")
+            return range(found[0].start, found[0].end)
+        try:
+            places = places_of(self._handed, rows)
+        except KeyError:
+            raise SettlementError(
+                "rows must be rows of this batch, the very objects that the handler was given, or "
+                'their numbers with rows="arrow"'
+            ) from None
+        if not places:
+            raise SettlementError("there are no rows in rows: leave it out to settle all of them")
+        return places
+
+    def _estimate(self, places: Places) -> AnyCost:
+        """What some of the rows were charged."""
+        whole = tuple(places)
+        costs = []
+        for number, some in groupby(whole, lambda place: bisect_right(self._begins, place) - 1):
+            unit, begin = self._units[number], self._begins[number]
+            mine = [place - begin for place in some]
+            all_of_it = len(mine) == self._begins[number + 1] - begin
+            costs.append(unit.cost if all_of_it and unit.records is None else unit.cost_of(mine))
+        return sum(costs)
