@@ -159,6 +159,9 @@ end
 local function records_to_see()
   local names, read, held = {}, {}, certainty.zeros()
   local most = min(MOST_VISITS, limit.instances - limit.collected)
+  if most < 0 then
+    return nil
+  end
   while #names < most do
     local found, texts = state.some_records(limit.collected + #names, most - #names)
     for i, name in ipairs(found) do
