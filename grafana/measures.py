@@ -120,7 +120,7 @@ def cost_ratio(by: str, window: str, where: str = "") -> str:
 
 
 def cost_ratios(window: str) -> str:
-    """That of each limit, whichever Batchers use it, and of each Batcher without one."""
+    """That ratio for each limit, over all its Batchers, and for each Batcher without one."""
     of_limits = cost_ratio(RULES.replace(")", ", batcher)"), window, 'limit!=""')
     others = cost_ratio(RULES, window, 'limit=""')
     return f"{of_limits}\nor\n{others}"

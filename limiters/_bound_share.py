@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from limiters._budgets.ledger import window_of
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.permit_corrections import Corrections, PermitCorrections, in_slices
 from limiters._budgets.recent import Recent
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
@@ -22,9 +23,6 @@ from limiters._budgets.window import WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._messages import BoundReply, BoundTerms, Entries, Terms
 from limiters.limits import Bound, BoundKind
-
-HISTORY_SLICES = 200
-"""Ages of spending are sent in slices of a period, rounded to the later end."""
 
 PEAK_REQUESTS = 4
 """Over how many requests the peak of the calls that ran is taken."""
@@ -46,6 +44,7 @@ class BoundShare(ABC):
         self.reply = BoundReply()
         """What the last answer said of it."""
         self.permit = PermitBudget(at_end=bound.at_end)
+        self.corrections = PermitCorrections()
         self.shortage = Shortage()
         self.waiting = 0.0
         """The cost that waits to be spent."""
@@ -55,6 +54,8 @@ class BoundShare(ABC):
         """What of it is needed in one piece."""
         self.asked_need = self.asked_gathering = 0.0
         """What was needed when it was last asked for."""
+        self.asked_for = 0.0
+        """The cost for which it last asked for a permit."""
         self.piece = 0.0
         """What a batch costs."""
         self.reserved = 0.0
@@ -168,6 +169,12 @@ class BoundShare(ABC):
     def forget_stamps(self) -> None:
         """Another server is in charge."""
 
+    # What turned out to cost more or less than was reported.
+
+    def correct(self, now: float) -> Corrections:
+        """What the next request has to say of it, which reports the permit that was closed."""
+        return self.corrections.compose(self.permit.uses, now, self.terms)
+
     # When it asks for a permit.
 
     @abstractmethod
@@ -180,10 +187,13 @@ class RateShare(BoundShare):
 
     ledger: WindowLedger
 
-    def __init__(self, terms: BoundTerms, bound: Bound, lately: float) -> None:
+    def __init__(
+        self, terms: BoundTerms, bound: Bound, lately: float, freed: Callable[[], object]
+    ) -> None:
         super().__init__(terms, bound)
-        self.ledger = window_of(bound, 0.0, shared=True)
-        self._recent = Recent(self.ledger.total, terms.period / 1000)
+        self.ledger = window_of(bound, 0.0, shared=True, freed=freed)
+        self._recent = Recent(self._settled_total, terms.period / 1000)
+        self._corrected = Recent(self.ledger.settled, terms.period / 1000)
         self._lately = Recent(self.ledger.total, lately)
         self._batches = Recent(lambda: self.ledger.charges, lately)
 
@@ -200,8 +210,11 @@ class RateShare(BoundShare):
         ) * self.ledger.uneven_burst
 
     def sample(self, now: float) -> None:
-        for one in (self._recent, self._lately, self._batches):
+        for one in (self._recent, self._corrected, self._lately, self._batches):
             one.sample(now)
+
+    def _settled_total(self) -> float:
+        return self.ledger.total() + self.ledger.settled()
 
     def lately(self, now: float) -> float:
         seconds = self._lately.seconds
@@ -212,10 +225,18 @@ class RateShare(BoundShare):
         return self._lately.since(now)
 
     def spent(self, now: float) -> float:
-        return self._recent.grown(now)
+        """At its true cost, as far as that is known: else an instance whose calls cost less than
+        was told would seem to need more than it uses. But what counts now is needed: calls that
+        run count for what was told."""
+        spent = max(0.0, self._recent.grown(now))
+        if self._corrected.grown(now):
+            spent = max(spent, self.ledger.spent(now) - self.ledger.inherited.total(now))
+        return spent
 
     def by_permit(self, now: float) -> float:
-        return math.fsum(self.permit.recent(now, self.ledger.period))
+        period = self.ledger.period
+        paid = math.fsum(self.permit.recent(now, period))
+        return max(0.0, paid + self.corrections.recently(now, period))
 
     def need(self, now: float) -> float:
         spent = self.spent(now) + self.by_permit(now)
@@ -239,6 +260,12 @@ class RateShare(BoundShare):
         batches = self._batches.grown(now) + len(self.permit.recent(now, self._batches.seconds))
         if batches:
             self.piece = self.lately(now) / batches
+
+    def likely(self, now: float) -> float:
+        """Which part of their estimates batches have cost in the last period that permits paid
+        for."""
+        paid = math.fsum(self.permit.recent(now, self.ledger.period))
+        return min(1.0, self.by_permit(now) / paid) if paid else 1.0
 
     def needs_share_for(self, cost: float) -> None:
         self.piece = self.piece or cost  # also when it does not ask for a moment
@@ -272,11 +299,16 @@ class RateShare(BoundShare):
     def follow(self, terms: BoundTerms, now: float) -> None:
         if terms.period != self.terms.period:
             self.ledger.set_period(terms.period / 1000, now)
-            self._recent.seconds = terms.period / 1000
+            self._recent.seconds = self._corrected.seconds = terms.period / 1000
         self.terms = terms
 
     def forget_stamps(self) -> None:
         self.ledger.inherited.forget_stamps()
+
+    def correct(self, now: float) -> Corrections:
+        self.corrections.owe(self.ledger.owed)
+        self.ledger.owed = []
+        return super().correct(now)
 
     def lacks(self, cost: float, held: bool, now: float) -> bool:
         worth = self.usable if held else 0.0
@@ -363,26 +395,13 @@ class SlotShare(BoundShare):
 def shares_of(
     terms: Terms, bounds: Sequence[Bound], freed: Callable[[], object]
 ) -> tuple[BoundShare, ...]:
-    """One for each bound of a limit. `freed` is called after a slot was freed, by the thread that
-    did it."""
+    """One for each bound of a limit. `freed` is called after a slot was freed, or a part of what a
+    call was charged, by the thread that did it."""
     windows = [one.period / 1000 for one in terms.bounds if not one.slots]
     lately = min(max([SHORTEST_MIX, *windows]), LONGEST_MIX)
     return tuple(
         SlotShare(one, bound, freed)
         if bound.kind is BoundKind.SLOTS
-        else RateShare(one, bound, lately)
+        else RateShare(one, bound, lately, freed)
         for one, bound in zip(terms.bounds, bounds, strict=True)
     )
-
-
-def in_slices(
-    entries: list[tuple[float, float]], now: float, period: int
-) -> tuple[tuple[int, float], ...]:
-    """(when, cost) as (age in milliseconds, cost), never older than it was."""
-    width = max(1, period // HISTORY_SLICES)
-    ages: dict[int, float] = {}
-    for at, cost in entries:
-        if cost > 0:
-            age = max(0, math.floor((now - at) * 1000 / width) * width)
-            ages[age] = ages.get(age, 0.0) + cost
-    return tuple(sorted(ages.items()))

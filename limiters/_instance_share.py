@@ -21,6 +21,7 @@ from typing import Any
 
 from limiters._bound_share import BoundShare, RateShare, shares_of
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.permit_corrections import WORTH_ASKING
 from limiters._budgets.spend import Tenure, nothing
 from limiters._budgets.window import WindowLedger
 from limiters._costs import AnyCost, Costs
@@ -46,6 +47,10 @@ MIN_REQUEST_INTERVAL = 0.05
 WORTH_A_CALL = 4
 """A surplus of more than this part of what it holds is released at once, a smaller one with the
 next sync."""
+
+POLLING = 2
+"""How many of those who wait for a permit ask again before their next sync, because room may have
+come with refunds of others."""
 
 MAX_AT_ONCE = 4
 """How many requests in a row may be sent back and follow each other without a pause."""
@@ -328,8 +333,17 @@ class InstanceShare:
             for one in self.bounds
         ):
             return True
+        if self._asks_since is not None and self._may_refund_enough():
+            return True
         return now < self.until and any(
             one.surplus(now) * WORTH_A_CALL > one.units for one in self.bounds
+        )
+
+    def _may_refund_enough(self) -> bool:
+        """Whether so much can be given back that it is worth asking again for a permit."""
+        return any(
+            one.asked_for and one.corrections.refundable() >= WORTH_ASKING * one.asked_for
+            for one in self._rates
         )
 
     def _dominant(self, needs: Sequence[float]) -> float:
@@ -395,6 +409,7 @@ class InstanceShare:
     def _request(self, released: Sequence[int], now: float, totals: tuple[float, ...]) -> Request:
         # First: what a permit paid for is needed again.
         reports = [one.permit.close(now) for one in self.bounds]
+        corrections = [one.correct(now) for one in self.bounds]
         needs = [0.0] * len(self.bounds) if self.left else self._needs(now)
         for bound, need in zip(self.bounds, needs, strict=True):
             bound.asked_need = need
@@ -409,6 +424,8 @@ class InstanceShare:
             for bound, ask in zip(self.bounds, asks, strict=True):
                 bound.needs_share_for(ask)
         since = self._gathers_since if gathers else self._short_since
+        for bound, ask in zip(self.bounds, asks, strict=True):
+            bound.asked_for = ask
         if not any(asks):
             self._asks_since = None
         elif self._asks_since is None:
@@ -433,9 +450,17 @@ class InstanceShare:
                     spent=before + bound.by_permit(now),
                     reserved=bound.reserved,
                     permit_spent=used,
+                    **corrected._asdict(),
                 )
-                for bound, units, (history, stamped), ask, before, (_, used) in zip(
-                    self.bounds, released, histories, asks, spent, reports, strict=True
+                for bound, units, (history, stamped), ask, before, (_, used), corrected in zip(
+                    self.bounds,
+                    released,
+                    histories,
+                    asks,
+                    spent,
+                    reports,
+                    corrections,
+                    strict=True,
                 )
             ),
             born=self.reply.born if self.reply is not None else 0,
@@ -505,6 +530,9 @@ class InstanceShare:
         self._sent_backs = 0
         if reply.kind is not Kind.ANSWER:
             return News(disowned=True)
+        for bound in self.bounds:
+            same_server = reply.server == self._server
+            bound.corrections.answered(reply.heard, bound.terms, same_server=same_server)
         self._confirm(reply, sent_at, now)
         self._follow(reply.terms, reply.certain, now)
         for bound, one in zip(self.bounds, reply.bounds, strict=True):
@@ -521,21 +549,38 @@ class InstanceShare:
             self.permits += 1
             self._asks_since = None
             until = self._composed + (valid - 1) / 1000
-            for bound, cost in zip(self.bounds, permit, strict=True):
-                if cost:
-                    bound.permit.open(reply.permit, cost, until)
+            for bound, one in zip(self.bounds, reply.bounds, strict=True):
+                if one.permit_cost:
+                    bound.permit.open(reply.permit, one.permit_cost, until)
+                    bound.corrections.granted(one)
         self.reply = reply
         self.settle(now)
         self._next_call = sent_at + self.interval
         if reply.back >= 0:
             back = max(sent_at + MIN_REQUEST_INTERVAL, now + reply.back / 1000)
             self._next_call = min(self._next_call, back)
+        if self._asks_since is not None and reply.ahead < POLLING:
+            turn = self._pause_between_refunds(now) * (reply.ahead + 1)
+            self._next_call = min(self._next_call, sent_at + max(MIN_REQUEST_INTERVAL, turn))
         return News(answered=True, permit=permit)
+
+    def _pause_between_refunds(self, now: float) -> float:
+        """How long the first of those who wait for a permit waits before it asks again, where calls
+        cost less than was estimated: room then comes with refunds of others, and nobody knows when.
+        Half the time in which a batch may start on average, so that it is two calls a batch."""
+        pauses = [
+            one.ledger.period * one.likely(now) * one.asked_for / one.capacity / 2
+            for one in self._rates
+            if one.asked_for and one.likely(now) < 1
+        ]
+        return max(pauses, default=math.inf)
 
     def _sent_back(self, reply: Reply, now: float) -> News:
         """A challenge, or a refusal: the request will not be answered. The next one says so."""
         self.pending = None
         self._ended = True
+        for bound in self.bounds:
+            bound.corrections.ended()
         if reply.kind is Kind.CHALLENGE:
             self._sent_backs += 1
             return News()

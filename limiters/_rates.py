@@ -6,7 +6,7 @@ flight: whatever keeps limits goes by bounds and needs no other notion of dimens
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
@@ -160,6 +160,12 @@ class Rate:
             burst=burst * factor if isinstance(burst, (int, float)) else burst,
         )
 
+    def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Rate:
+        """A rate with other windows, (capacity, period) of each, the longest first."""
+        (capacity, period), *inner = bounds
+        scaled = self.with_capacity(capacity)
+        return replace(scaled, per=period, also=[Rate(*window) for window in inner])
+
     def bounds(self, dimension: str) -> tuple[Bound, ...]:
         """A bound for each of its windows."""
         windows = [self, *sorted(self.also, key=lambda one: -validation.in_seconds(one.per))]
@@ -235,6 +241,11 @@ class InFlight:
     def with_capacity(self, capacity: float) -> InFlight:
         """The same with another number of calls."""
         return replace(self, n=whole_slots("capacity", capacity))
+
+    def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> InFlight:
+        """The same with another number of calls, and another longest call: of its only bound."""
+        ((slots, longest),) = bounds
+        return replace(self.with_capacity(slots), max_operation_time=longest)
 
     def __repr__(self) -> str:
         more = "" if self.strict else ", strict=False"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import ItemsView, Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Mapping, Sequence
 
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
@@ -143,6 +143,23 @@ calls=InFlight(20))
             changed[dimension] = changed[dimension].with_capacity(amount(name, capacity))
         else:
             raise self._without_dimension(name, amount(name, capacity))
+        limits = type(self).__new__(type(self))
+        limits._keep(changed)
+        return limits
+
+    def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Limits:
+        """These with another capacity and period, in seconds, of each bound. Bursts change in
+        proportion. ArgumentError if there is no such limit.
+
+        >>> limits = Limits(calls=InFlight(5), tokens=Rate(600, per=60, burst=60))
+        >>> print(limits.with_bounds([(6, 30.0), (300, 30.0)]))
+        calls=6slots:max_operation_time=30s,tokens=300/30s:burst=30
+        """
+        rest = iter(bounds)
+        changed = {
+            name: one.with_bounds([next(rest) for _ in one.bounds(name)])
+            for name, one in self.items()
+        }
         limits = type(self).__new__(type(self))
         limits._keep(changed)
         return limits

@@ -5,9 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure
 from limiters._support.float_error import FLOAT_ERROR, covers
+
+UNKNOWN = -1
+"""The age, in a report, of what has no time stamp yet."""
+
+
+class PermitUse(NamedTuple):
+    """A batch that a permit paid for, as it was reported."""
+
+    entry: BudgetEntry
+    age: int
+    """In milliseconds; UNKNOWN for what may still start, or runs and counts from its end."""
+    charged: float
+    """What was reported of it: no more than it was charged."""
+    excess: float
+    """What it costs beyond that, as far as that was known and its age is."""
+    is_final: bool
+    """Whether what it costs, and from when on it counts, changes no more."""
 
 
 class PermitBudget:
@@ -30,6 +48,8 @@ class PermitBudget:
         self._held = 0.0
         self._tenure = Tenure(-math.inf)
         self._spends: list[BudgetEntry] = []
+        self.uses: list[PermitUse] = []
+        """What the last report is of."""
         self._recent: list[tuple[float, float]] = []
         self._longest = 0.0
         self.total = 0.0
@@ -89,26 +109,29 @@ class PermitBudget:
         self._spends.append(entry)
 
     def close(self, now: float) -> tuple[int, tuple[tuple[int, float], ...]]:
-        """Ends the permit: its number, and (age in milliseconds, cost) of what it was used for;
-        an age of -1 for what may still start, or runs and counts from its end. Nothing if it was
-        reported before."""
+        """Ends the permit: its number, and (age in milliseconds, cost) of what it was used for; an
+        age of UNKNOWN for what has no time stamp yet. What a call costs is reported as far as it
+        is known, but no more than was charged. Nothing if it was reported before."""
         number, spends = self.number, self._spends
         self.number, self._spends, self._left, self._held = 0, [], 0.0, 0.0
         self._tenure = Tenure(-math.inf)  # of what was charged, each keeps its own
-        report = []
+        self.uses = []
         for one in spends:
             if not one.cost:
                 continue
-            began = one.stamp
-            age = -1 if began is None else max(0, math.floor((now - began) * 1000))
-            report.append((age, one.cost))
+            closed, began = one.closed, one.stamp  # first: it may end while it is reported
+            counts = one.counts
+            age = UNKNOWN if began is None else max(0, math.floor((now - began) * 1000))
+            excess = 0.0 if began is None else max(0.0, counts - one.cost)
+            is_final = closed and began is not None
+            self.uses.append(PermitUse(one, age, min(one.cost, counts), excess, is_final))
             self._recent.append((now if began is None else began, one.cost))
             self.total += one.cost
-        return number, tuple(report)
+        return number, tuple((one.age, one.charged) for one in self.uses)
 
     def recent(self, now: float, seconds: float) -> list[float]:
-        """What each batch cost that permits paid for in the last so many seconds, as far as it was
-        reported."""
+        """What each batch was charged that permits paid for in the last so many seconds, as far as
+        it was reported."""
         self._longest = max(self._longest, seconds)
         self._recent = [one for one in self._recent if one[0] > now - self._longest]
         return [cost for at, cost in self._recent if at > now - seconds]

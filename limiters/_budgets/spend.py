@@ -86,6 +86,7 @@ class BudgetEntry(Spend):
         "cost",
         "entered",
         "estimated",
+        "paced",
         "place",
         "reported",
         "stamp",
@@ -93,6 +94,8 @@ class BudgetEntry(Spend):
     )
 
     # Not set before they matter: most entries are never settled.
+    paced: float
+    """What its ledger expected it to cost when it paced what follows."""
     entered: float
     """What its ledger has counted of it, once it has a place."""
     reported: bool

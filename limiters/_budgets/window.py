@@ -35,6 +35,9 @@ all of it at once."""
 NewEntry = Callable[[float, float, Tenure | None, Callable[[BudgetEntry], object]], BudgetEntry]
 """Of a cost, the time of its charge, the tenure, and what is called once it is settled."""
 
+LEAST_LIKELY = 0.02
+"""It is expected that calls cost at least this part of an estimate."""
+
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
 depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
@@ -93,6 +96,10 @@ class WindowLedger:
         self._started: dict[int, float] = {}
         self._expiries: list[int] = []
         self._paid_until = -math.inf
+        self._likely = 1.0
+        """Which part of an estimate calls have cost lately. The pace is that of true costs: with
+        that of estimates, no more calls would run at once than a burst is worth, however little of
+        it they cost. The window counts estimates in full."""
         self._total = 0.0
 
     def _measure_in(self, period: float) -> None:
@@ -123,7 +130,8 @@ class WindowLedger:
         return self._free(self.capacity - self._held - self.spent(now), now, at_least)
 
     def _free(self, room: float, at: float, at_least: float) -> float:
-        paced = min((at - self._paid_until) * self._rate, max(self.burst(at), at_least))
+        most = max(self.burst(at), at_least * self._likely)
+        paced = min((at - self._paid_until) * self._rate, most) / self._likely
         return max(0.0, min(room, paced - self._held))
 
     def outlook(self, now: float) -> Callable[[float, float], float]:
@@ -148,10 +156,10 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
+        entry = self._new_entry(cost, now, tenure, self._settled)
         if cost:
             self.charges += 1
-            self._pace(cost, now)
-        entry = self._new_entry(cost, now, tenure, self._settled)
+        self._pace(entry)
         self._starting.append(entry)
         return entry
 
@@ -165,22 +173,34 @@ class WindowLedger:
         """Counts it from now on: by one step, and an interrupt before that has changed no more than
         the pace, by a moment."""
         if entry.cost:
-            self._pace(entry.cost, entry.charged_at)
             self.charges += 1
+        self._pace(entry)
         self._starting.append(entry)
 
-    def _pace(self, cost: float, now: float) -> None:
-        if self.capacity:  # it may have gone since the amount was set aside
-            earliest = now - max(self.burst(now), cost) / self._rate
+    def _pace(self, entry: BudgetEntry) -> None:
+        entry.paced = cost = entry.cost * self._likely
+        if cost and self.capacity:  # it may have gone since the amount was set aside
+            earliest = entry.charged_at - max(self.burst(entry.charged_at), cost) / self._rate
             self._paid_until = max(self._paid_until, earliest) + cost / self._rate
 
-    def _pace_again(self, change: float, now: float) -> None:
-        """A cost that was paced has changed by so much. One that turned out larger keeps what
-        follows from coming at once, and no longer: the window sees to the rest."""
+    def _pace_again(self, entry: BudgetEntry, counts: float, stayed: float, now: float) -> None:
+        """What was paced of an entry is another cost. One that turned out larger keeps what follows
+        from coming at once, and no longer: the window sees to the rest."""
+        change = counts - entry.paced
+        if not entry.closed and change < 0:
+            return
+        entry.paced = counts
         if self.capacity and change:
-            paid_until = self._paid_until + change / self._rate
+            paid_until = self._paid_until + change * stayed / self._rate
             late = change > 0 and paid_until > now
             self._paid_until = max(self._paid_until, now) if late else paid_until
+
+    def _learn(self, entry: BudgetEntry, counts: float) -> None:
+        """How much of an estimate a call costs: of what was estimated in the last period or so."""
+        if entry.closed and entry.estimated and not entry.accounted:
+            weight = min(1.0, entry.estimated / self.capacity) if self.capacity else 1.0
+            likely = self._likely + (min(1.0, counts / entry.estimated) - self._likely) * weight
+            self._likely = max(LEAST_LIKELY, likely)
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -193,7 +213,7 @@ class WindowLedger:
         self.settlements.awaited = True  # first: what is settled from here on wakes who waits
         if not self.capacity:
             return now + self.period if cost else now
-        ready = max(now, self._paid_until + (cost + self._held) / self._rate)
+        ready = max(now, self._paid_until + (cost + self._held) * self._likely / self._rate)
         excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
         if excess <= 0:
             return ready
@@ -313,9 +333,10 @@ class WindowLedger:
                 change = counts - entry.cost
                 self._corrected += change
                 entry.cost = counts
-                self._pace_again(change, now)
-            elif counts != entry.entered:
+                self._pace_again(entry, counts, 1.0, now)
+            else:
                 self._correct(entry, counts, now)
+            self._learn(entry, counts)
             self.settlements.account(entry)
 
     def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
@@ -338,7 +359,8 @@ class WindowLedger:
             self._started[slice_] = after
         self._corrected += counts - entry.entered
         entry.entered = counts
-        self._pace_again(change * stayed, now)
+        if self._expires(slice_) > now:
+            self._pace_again(entry, counts, stayed, now)
 
     def _stayed_of(self, entry: BudgetEntry) -> float:
         """Which part of it is still here, of what was here when it was entered."""

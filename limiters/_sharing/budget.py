@@ -11,6 +11,7 @@ from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.several import AnyParts, AnyPurse, PartsOfBounds, PurseOfBounds, one_purse
 from limiters._costs import AnyCost, is_covered
 from limiters._instance_share import InstanceShare
+from limiters._support.validation import ArgumentError
 from limiters.leases._messages import partitions_of
 from limiters.limits import Limits
 
@@ -80,8 +81,7 @@ class SharedBudget:
 
     @property
     def allowed(self) -> Limits:
-        """The same as limits. Shorter windows are those with which this instance was made, in
-        proportion, whatever an operator has set."""
+        """The same as limits, with the windows that are in force."""
         terms, reserved = self.share.terms, self.reserved
         if (terms.bounds, reserved) != self._allowed_for:
             self._allowed_for = terms.bounds, reserved
@@ -95,10 +95,11 @@ class SharedBudget:
         if "" in self.limits.dimensions:
             most, period = capacities[0], self.period
             return Limits.of(most, period) if most else self.limits
-        outer: dict[str, float] = {}
-        for bound, one in zip(self.limits.bounds, capacities, strict=True):
-            outer.setdefault(bound.dimension, one)
-        return self.limits.with_capacity("capacity", outer)
+        periods = [one.terms.period / 1000 for one in self.share.bounds]
+        try:
+            return self.limits.with_bounds(list(zip(capacities, periods, strict=True)))
+        except ArgumentError:  # somebody else has stored what no user can set
+            return self.limits
 
     @property
     def period(self) -> float:

@@ -24,7 +24,7 @@ from limiters.leases._coordinator.state import (
     Ramp,
     Record,
     Registry,
-    Sums,
+    RoundSums,
     Waiter,
 )
 from limiters.leases._format import (
@@ -256,7 +256,7 @@ def _bound(value: dict[str, Any], ledger: Entries, returning: Entries, lots: Ent
         returning=[(at, int(units)) for at, units in returning],
         fair=Level(value.pop("fair_units"), value.pop("fair_weight")),
         level=Level(value.pop("level_units"), value.pop("level_weight")),
-        sums=Sums(
+        sums=RoundSums(
             fair=Filling(*(value.pop(f"sum_fair_{name}") for name in _FILLING)),
             level=Filling(*(value.pop(f"sum_level_{name}") for name in _FILLING)),
             lots={lot: int(count) for lot, count in lots},

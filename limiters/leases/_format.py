@@ -330,10 +330,10 @@ REQUEST = _fields(
 REQUEST_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b in_force:amount rising:amount "
     "units:units released:units history:p stamped:p need:cost by_permit:cost ask:cost lacks:b "
-    "piece:cost spent:cost reserved:cost permit_spent:p"
+    "piece:cost spent:cost reserved:cost permit_spent:p debts:p refunds:p moved:p wave"
 )
-"""The same of each bound. `history` and `permit_spent` are pairs of age and cost, `stamped` and
-what is granted pairs of time stamp and cost."""
+"""The same of each bound. `history`, `permit_spent`, `debts` and `moved` are pairs of age and cost,
+`stamped`, `refunds` and what is granted pairs of time stamp and cost."""
 
 CHANGE = _fields("factor:amount lease:lease layout:s")
 """What an operator changes; 0 for what stays as it is. The layout is that which it knows."""
@@ -345,13 +345,14 @@ REPLY = _fields(
     "kind:s format seq:count server:s now:stamp nonce:s created:b "
     "factor:amount lease:count layout:s version:count served:b "
     "certain:b uncertain:count cause:s skew born:count short:b permit:count "
-    "back waiting:count ahead:count evicted:b counted:b instances:count"
+    "back waiting:count ahead:count evicted:b counted:b instances:count heard:stamp"
 )
 """What an instance receives. Terms that are not told are 0."""
 
 REPLY_BOUND = _fields(
     "capacity:amount period:count lasting:count slots:b in_force:amount rising:amount "
-    "units:units given:p keep:units share:units permit_cost:amount needs:count free:pool"
+    "units:units given:p keep:units share:units permit_cost:amount needs:count free:pool "
+    "permit_at:stamp permit_stayed:f permit_wave"
 )
 """The same of each bound."""
 
@@ -362,7 +363,7 @@ SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost")
 RECORD = SCANNED + _fields("seq:count born:count until permit:count evicted:b counted:b")
 RECORD_BOUND = SCANNED_BOUND + _fields(
     "permit_at permit_cost:amount permit_stayed:f permit_wave spent:cost reserved:cost "
-    "share:units fair:f granted:units"
+    "share:units fair:f granted:units refundable:amount refundable_before:amount"
 )
 """What is stored of an instance, in one string: what is scanned comes first, all of it."""
 
@@ -376,7 +377,7 @@ HEADER_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b "
     "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until whole:units "
     "pool:pool ledger:p returning:p stayed:f wave "
-    "fair_units:units fair_weight:count level_units:units level_weight:count "
+    "fair_units:amount fair_weight:count level_units:amount level_weight:count "
     "needs:count spare:f ease:f lot:count lacking:count "
     "sum_needs:count sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
     "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "

@@ -26,7 +26,7 @@ def guard_for(duration: int) -> int:
 
 
 class Ledger:
-    """Entries (time stamp, cost), in order of time, one for each stamp. Sums are taken in that
+    """Entries (time stamp, cost), in order of time, one for each stamp. RoundSums are taken in that
     order, so that both implementations round alike.
 
     >>> ledger = Ledger([(100, 8.0), (200, 4.0)])
@@ -58,15 +58,18 @@ class Ledger:
         for at, cost in entries:
             self.add(at, cost * part)
 
-    def subtract(self, at: int, cost: float) -> None:
-        """Takes `cost` back from the entry at `at`."""
+    def subtract(self, at: int, cost: float) -> float:
+        """Takes `cost` back from the entry at `at`, as far as there is so much; how much it was."""
         index = bisect_left(self.entries, at, key=_stamp)
-        if index < len(self.entries) and self.entries[index][0] == at:
-            left = self.entries[index][1] - cost
-            if left > 1e-9:
-                self.entries[index] = at, left
-            else:
-                del self.entries[index]
+        if index == len(self.entries) or self.entries[index][0] != at:
+            return 0.0
+        before = self.entries[index][1]
+        left = before - cost
+        if left > FLOAT_ERROR * before:
+            self.entries[index] = at, left
+            return cost
+        del self.entries[index]
+        return before
 
     def split(self, part: float) -> Ledger:
         """Takes `part` of every entry out, so that both parts have the same profile in time."""

@@ -301,6 +301,17 @@ class BoundRequest:
     reserved: float = 0.0
     permit_spent: Entries = ()
     """What was spent of its permit: (age, cost); an age of -1 for what may still be stamped."""
+    debts: Entries = ()
+    """What was spent beyond what was charged, and is in no ledger: (age, cost)."""
+    refunds: Entries = ()
+    """What permits were charged and calls did not cost: (time stamp, cost). The stamp is that of
+    the charge in the pool's ledger; the cost is divided by what had stayed of the pool when the
+    permit was granted."""
+    moved: Entries = ()
+    """What of `refunds` counts from an earlier time instead, as its call has ended: (age, cost),
+    divided likewise."""
+    wave: int = 0
+    """The wave of the pool in which these permits were granted."""
 
 
 _OF_BOUND_REQUEST = frozenset(BoundRequest.__dataclass_fields__)
@@ -490,6 +501,11 @@ class BoundReply:
     """The sum of what all need, in units."""
     free: int = 0
     """What nobody holds. Less than nothing of slots, while more are held than there are now."""
+    permit_at: int = 0
+    """The time stamp of its permit in the pool's ledger, unless its use is reported."""
+    permit_stayed: float = 0.0
+    """The share of the pool of this wave that had stayed when it was granted."""
+    permit_wave: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,6 +547,9 @@ class Reply:
     counted: bool = False
     """Whether the totals of the request were counted."""
     instances: int = 0
+    heard: int = 0
+    """The coordinator's time when it served the request first. It corrects the stamps of what the
+    request reports by that time."""
 
     @classmethod
     def scalar(cls, kind: Kind, **said: Any) -> Reply:

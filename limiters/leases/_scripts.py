@@ -16,7 +16,7 @@ OLD_KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "tot
 
 TWIN = (
     *("keys", "ledger", "shares", "slots", "registry", "state", "certainty", "permits"),
-    *("division", "coordinator"),
+    *("settlement", "division", "coordinator"),
 )
 """The parts of the twin of `_coordinator`, in the order in which they need each other."""
 

@@ -5,12 +5,13 @@ from limiters.testing._server import SimulatedServer
 from limiters.testing.clock import ManualClock
 from limiters.testing.cluster import SimulatedCluster
 from limiters.testing.network import Network
-from limiters.testing.work import Backlog, Dear, MixedCalls, OnAndOff, Trickle, Work
+from limiters.testing.work import Backlog, Dear, Estimated, MixedCalls, OnAndOff, Trickle, Work
 
 __all__ = [
     "Backlog",
     "Call",
     "Dear",
+    "Estimated",
     "ManualClock",
     "MixedCalls",
     "Network",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from limiters._budgets.several import AnyParts
@@ -11,7 +12,7 @@ from limiters._budgets.spend import Spend, nothing
 from limiters._costs import AnyCost, Costs, is_covered
 from limiters._sharing.budget import SharedBudget
 from limiters.leases._messages import Reply, Request, Terms, weight_units
-from limiters.testing.work import LastingWork, Work
+from limiters.testing.work import LastingWork, SettledWork, Work
 from limiters.verifier import Spent
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Call(NamedTuple):
     end: float
     instance: str
     cost: AnyCost
+    """What it cost; what was estimated, if nobody said that before its process was lost."""
+    estimated: AnyCost = 0.0
 
 
 class SimulatedInstance:
@@ -76,6 +79,7 @@ class SimulatedInstance:
     def work(self, work: Work) -> None:
         self._work = work
         self._lasting = work if isinstance(work, LastingWork) else None
+        self._settled = work if isinstance(work, SettledWork) else None
 
     def local(self, now: float) -> float:
         """What its own clock says."""
@@ -143,30 +147,37 @@ class SimulatedInstance:
         purse.hold(parts)
         spend = purse.charge(parts, self.local(now), self.share.tenure)
         lasts = self._lasting.lasts if self._lasting is not None else 0.0
+        actual = self._settled.actual if self._settled is not None else ()
         self.work.went(piece, now)
 
         def begin(then: float) -> None:
             if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
-                self.cluster.calls.append(Call(then, then + lasts, self.name, piece))
+                self.cluster.calls.append(Call(then, then + lasts, self.name, piece, piece))
+                number = len(self.cluster.calls) - 1
                 if lasts > self.cluster.max_operation_time:
                     self._later(then + self.cluster.max_operation_time, abandon)
+                for at, cost in enumerate(actual[:-1], 1):
+                    known = then + lasts * at / len(actual)
+                    self._later(known, partial(_settle, spend, cost))
                 if lasts:
-                    self._later(then + lasts, end)
+                    self._later(then + lasts, partial(end, number))
                 else:
-                    self._ended(spend, then)
+                    self._end(spend, actual, number, then)
 
         def abandon(then: float) -> None:
             spend.abandoned(self.local(then))
             self._tick(then)
 
-        def end(then: float) -> None:
-            self._ended(spend, then)
+        def end(number: int, then: float) -> None:
+            self._end(spend, actual, number, then)
             self._tick(then)
 
         self._later(now + self.cluster.random.uniform(0, self.cluster.latest_start), begin)
 
-    def _ended(self, spend: Spend, now: float) -> None:
+    def _end(self, spend: Spend, actual: Sequence[AnyCost], number: int, now: float) -> None:
+        if actual and spend.settle(actual[-1]):
+            self.cluster.calls[number] = self.cluster.calls[number]._replace(cost=actual[-1])
         spend.ended(self.local(now))
 
     # Asking.
@@ -261,3 +272,8 @@ class SimulatedInstance:
 def _finite(waiting: AnyCost) -> AnyCost:
     """What a backlog without an end asks for."""
     return waiting if isinstance(waiting, Costs) else min(waiting, ENDLESS)
+
+
+def _settle(spend: Spend, actual: AnyCost, now: float) -> None:
+    """A call that still runs costs so much, as far as it is known."""
+    spend.settle(actual)

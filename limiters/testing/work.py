@@ -37,6 +37,17 @@ class LastingWork(Protocol):
         ...
 
 
+@runtime_checkable
+class SettledWork(Protocol):
+    """Work whose true cost is known during its call, or at its end."""
+
+    @property
+    def actual(self) -> Sequence[AnyCost]:
+        """What becomes known of the true cost of the next piece, one after the other while its call
+        runs: the last one is right."""
+        ...
+
+
 class Backlog:
     """So much work that it never ends."""
 
@@ -131,7 +142,7 @@ class MixedCalls:
             Costs(one) if isinstance(one, Mapping) else float(one) for one in costs
         ]
         self._random = random
-        self._lasting = lasting
+        self.lasting = lasting
         self._most = most
         self._on = on
         self._all: AnyCost = sum(self._costs) * (most / len(costs))
@@ -139,7 +150,7 @@ class MixedCalls:
 
     def _draw(self) -> None:
         self.piece: AnyCost = self._random.choice(self._costs)
-        self.lasts = self._random.uniform(*self._lasting)
+        self.lasts = self._random.uniform(*self.lasting)
 
     def waiting(self, now: float) -> AnyCost:
         """As much as such a number of calls costs on average."""
@@ -147,4 +158,56 @@ class MixedCalls:
 
     def went(self, cost: AnyCost, now: float) -> None:
         """Another one is drawn."""
+        self._draw()
+
+
+class Estimated:
+    """Work of which a piece only estimates what its call costs.
+
+    * `parts`: one of them, times the estimate, is the true cost.
+    * `lasting`: the shortest and the longest duration of a call, in seconds.
+    * `streams`: the share of the calls that say while they run what they cost so far, more than
+      once and not in order.
+
+    >>> work = Estimated(Backlog(100), Random(1), parts=[0.2])
+    >>> work.piece, work.actual
+    (100, (20.0,))
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        random: Random,
+        *,
+        parts: Sequence[float],
+        lasting: tuple[float, float] = (0.0, 0.0),
+        streams: float = 0.0,
+    ) -> None:
+        self._work = work
+        self._random = random
+        self._parts = parts
+        self._lasting = lasting
+        self._streams = streams
+        self._draw()
+
+    def _draw(self) -> None:
+        self.lasts = self._random.uniform(*self._lasting)
+        actual = self.piece * self._random.choice(self._parts)
+        said = [actual]
+        if self._streams and self._random.random() < self._streams:
+            said = [actual * self._random.random() for _ in range(3)] + [actual, actual]
+        self.actual: tuple[AnyCost, ...] = tuple(said)
+
+    @property
+    def piece(self) -> AnyCost:
+        """The estimate of the next piece."""
+        return self._work.piece
+
+    def waiting(self, now: float) -> AnyCost:
+        """What waits, as estimated."""
+        return self._work.waiting(now)
+
+    def went(self, cost: AnyCost, now: float) -> None:
+        """Another call is drawn."""
+        self._work.went(cost, now)
         self._draw()

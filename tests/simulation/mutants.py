@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from limiters import _bound_share
 from limiters._bound_share import RateShare
+from limiters._budgets import permit_corrections
 from limiters._budgets.spend import Tenure
 from limiters._instance_share import InstanceShare, News
 from limiters.leases._confirmed_clock import ConfirmedClock
@@ -78,12 +78,26 @@ def rounded_again(patch: pytest.MonkeyPatch) -> None:
             return own, stamped
         told, at = heard[id(self)]
         server_now = told + math.floor((now - at) * 1000)
-        width = max(1, self.terms.period // _bound_share.HISTORY_SLICES)
+        width = max(1, self.terms.period // permit_corrections.HISTORY_SLICES)
         aged = [((server_now - at) // width * width, cost) for at, cost in stamped]
         return tuple(sorted((*own, *((max(0, age), cost) for age, cost in aged)))), ()
 
     patch.setattr(RateShare, "receive", noted)
     patch.setattr(RateShare, "part_with", mutant)
+
+
+def slots_lost_on_release(patch: pytest.MonkeyPatch) -> None:
+    """What an instance gives back of slots is nobody's, and nobody counts them all."""
+    release = Coordinator._release
+
+    def mutant(self: Coordinator, limit: Limit, at: int, *rest: Any) -> None:
+        before = limit.bounds[at].pool
+        release(self, limit, at, *rest)
+        if limit.bounds[at].terms.slots:
+            limit.bounds[at].pool = before
+
+    patch.setattr(Coordinator, "_release", mutant)
+    patch.setattr(certainty, "agrees", lambda limit: True)
 
 
 # Permits.

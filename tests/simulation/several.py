@@ -26,7 +26,7 @@ class Several(Weather):
         self.longest = max(0.01, period * random.choice([0.05, 0.3, 1.0]))
         for name in ("a", "b")[: random.choice([0, 1, 1, 1, 2, 2])]:
             dimensions[name] = self._rate(name, capacity * random.choice([0.3, 1.0]), period)
-        if random.random() < 0.6 or not dimensions:
+        if random.random() < 0.6 or len(self.limited) < 2:
             dimensions["calls"] = self._calls(random.choice([1, 2, 3, 5, 12]))
         self.outlasting = all(one.lax for one in self.limited if one.slots or one.at_end)
         """Whether calls may last longer than they should: not if they count as long as they last,

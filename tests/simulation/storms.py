@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tests.simulation.exceptions import ShorterFirst, SmallSteps, SplitBrain
 from tests.simulation.judge import Judgement
+from tests.simulation.settled import settled
 from tests.simulation.several import several
 from tests.simulation.weather import SERVER_FAULTS, Changes, Weather
 
@@ -74,6 +75,21 @@ def several_small_steps(seed: int) -> Judgement:
     return several(SmallSteps)(seed).run()
 
 
+def settled_every_fault(seed: int) -> Judgement:
+    """Costs are only estimated before a call, by upper bounds: no window is over by true costs."""
+    return settled(Weather)(seed).run()
+
+
+def settled_changes(seed: int) -> Judgement:
+    """Changes alone, with costs that are settled."""
+    return settled(Changes)(seed).run()
+
+
+def settled_several(seed: int) -> Judgement:
+    """Every fault, with several bounds and costs that are settled."""
+    return settled(several(Weather))(seed).run()
+
+
 STORMS: dict[str, Callable[[int], Judgement]] = {
     "every-fault": every_fault,
     "changes": changes,
@@ -87,4 +103,7 @@ STORMS: dict[str, Callable[[int], Judgement]] = {
     "several-shorter-first": several_shorter_first,
     "several-split-brain": several_split_brain,
     "several-small-steps": several_small_steps,
+    "settled-every-fault": settled_every_fault,
+    "settled-changes": settled_changes,
+    "settled-several": settled_several,
 }

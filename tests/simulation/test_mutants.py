@@ -102,3 +102,9 @@ def test_a_rule_taken_out_is_found_beside_an_exception(
 ) -> None:
     mutant(monkeypatch)
     assert any(STORMS[storm](seed).over for seed in range(first, first + 60))
+
+
+def test_n3_slots_that_are_lost_are_found_after_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert STORMS["several-changes"](9).holds
+    mutants.slots_lost_on_release(monkeypatch)
+    assert any("slots are free" in one for one in STORMS["several-changes"](9).stalled)

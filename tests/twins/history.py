@@ -12,6 +12,7 @@ from typing import Any
 from limiters._instance_share import InstanceShare
 from limiters.leases._format import FORMAT, UNITS
 from limiters.leases._layout import BoundLayout, layout_of
+from limiters.leases._ledger import slice_end
 from limiters.leases._messages import (
     BoundReply,
     BoundRequest,
@@ -50,7 +51,7 @@ class History:
     def __init__(self, scripts: Scripts, seed: int, compare_every: int = 10) -> None:
         self.seed = seed
         self.random = random = Random(seed)
-        registered = random.random() < 0.8
+        registered = self.registered = random.random() < 0.8
         self.python, self.redis = InPython(registered), InRedis(scripts, registered)
         self._expected: list[tuple[Any, str, tuple[Any, ...]]] = []
         """What the reference answered, to what."""
@@ -283,6 +284,9 @@ class History:
             {"weight": random.choice((1, 3, 1_000_000))},
             {"leaving": True},
             {"permit": request.born + 1, "permit_spent": ((-1, cost), *entries[:3])},
+            {"debts": entries, "refunds": stamped, "moved": entries},
+            {"debts": tuple((-age, 1e99) for age, _ in entries), "wave": random.randrange(3)},
+            {"refunds": tuple((at, 1e300) for at, _ in stamped), "wave": random.randrange(3)},
             {"totals": tuple(random.random() for _ in range(random.choice((0, 1, 13, 32))))},
             {"label": "x" * random.choice((0, 300)), "reserved": cost, "spent": cost},
             {"format": FORMAT + 1},
@@ -428,6 +432,9 @@ class Bounds(History):
     """Instances of a limit of one to four bounds: nested windows, slots, costs that count from the
     end of a call, mixes that differ; capacities that an operator changes one by one."""
 
+    parts: tuple[float, ...] = (0.001, 0.03, 0.03, 0.2, 1.0)
+    """What a batch costs, as a part of the limit."""
+
     def __init__(self, scripts: Scripts, seed: int, compare_every: int = 1) -> None:
         super().__init__(scripts, seed, compare_every)
         random = self.random
@@ -457,14 +464,14 @@ class Bounds(History):
         random, terms = self.random, self.terms
         if random.random() < 0.05:
             terms = random.choice((replace(terms, lease=terms.lease + 100), self._terms()))
-        part = random.choice((0.001, 0.03, 0.03, 0.2, 1.0))
+        part = random.choice(self.parts)
         mix = tuple(
             1.0 if one.slots else one.capacity * part * random.choice((0.0, 0.3, 1.0, 1.0))
             for one in terms.bounds
         )
         if not any(mix):
             mix = tuple(one.capacity * part for one in terms.bounds)
-        self.crowd_of[NAMES[0], instance] = BoundedInstance(
+        self.crowd_of[NAMES[0], instance] = self._instance(
             instance,
             terms,
             mix,
@@ -472,6 +479,9 @@ class Bounds(History):
             lasts=random.choice((5, 60)),
             weight=self._weight(),
         )
+
+    def _instance(self, *arguments: Any, **named: Any) -> BoundedInstance:
+        return BoundedInstance(*arguments, **named)
 
     def _one_calls(self) -> None:
         random = self.random
@@ -541,6 +551,64 @@ class Bounds(History):
         return float(max(1, math.floor(bound.capacity * by))) if by else 0.0
 
 
+class SettlingInstance(BoundedInstance):
+    """One whose costs turn out to be others after its permits were reported: mostly less, sometimes
+    more; now and then it says what cannot be."""
+
+    def __init__(self, *arguments: Any, random: Random, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.random = random
+        self.reported: list[tuple[int, Reply]] = []
+        """The ages of what was reported, and the answer that granted it."""
+
+    def _request(self, now: int, leaving: bool) -> Request:
+        used, granted = [now - at for at in self._used], self._number
+        request = super()._request(now, leaving)
+        bounds = [self._settled(one, at) for at, one in enumerate(request.bounds)]
+        self.reported = [one for one in self.reported if self.random.random() < 0.3]
+        by = [one for one in self.answers if one.permit == granted]
+        if granted and used and by:
+            self.reported.append((used[0], by[0]))
+        return replace(request, bounds=tuple(bounds))
+
+    def _settled(self, said: BoundRequest, at: int) -> BoundRequest:
+        random = self.random
+        debts, refunds, moved, wave = [], [], [], 0
+        for age, reply in self.reported:
+            one, period = reply.bounds[at], self.terms.bounds[at].period
+            part = random.choice((0.0, 0.2, 0.9, 1.0))
+            if random.random() < 0.3:
+                debts.append((random.randrange(period), one.permit_cost * 2 * part))
+            elif one.permit_stayed > 0:
+                stamp = min(one.permit_at, slice_end(reply.heard - age, period))
+                stamp = random.choice((stamp, stamp, one.permit_at))
+                wave = max(wave, one.permit_wave)
+                refunds.append((stamp, one.permit_cost * part / one.permit_stayed))
+                if random.random() < 0.3:
+                    cost = one.permit_cost * part * random.random() / one.permit_stayed
+                    moved.append((random.randrange(period), cost))
+        return replace(
+            said, debts=tuple(debts), refunds=tuple(refunds), moved=tuple(moved), wave=wave
+        )
+
+
+class Settled(Bounds):
+    """The same with costs that are known after the call, on a server that grants at once."""
+
+    parts = (0.03, 0.1, 0.1, 0.3)
+
+    def __init__(self, scripts: Scripts, seed: int, compare_every: int = 1) -> None:
+        super().__init__(scripts, seed, compare_every)
+        self.calm = self.random.choice((0.98, 1.0))
+        self.hostile = self.random.choice((0.0, 0.05))
+        if self.registered:
+            self._both("lose_registry")
+            self._both("mark", "server1")
+
+    def _instance(self, *arguments: Any, **named: Any) -> BoundedInstance:
+        return SettlingInstance(*arguments, random=self.random, **named)
+
+
 def short(scripts: Scripts, seed: int) -> int:
     """The number of calls of a short history; DifferenceError if the two differ."""
     return _played(History(scripts, seed), 50)
@@ -580,6 +648,11 @@ def long_bounds(scripts: Scripts, seed: int) -> int:
     return _played(Bounds(scripts, seed, compare_every=25), 500)
 
 
+def settled(scripts: Scripts, seed: int) -> int:
+    """The same with costs that are known after the call."""
+    return _played(Settled(scripts, seed), 80)
+
+
 def _played(history: History, steps: int) -> int:
     history.run(steps)
     return history.calls
@@ -593,4 +666,5 @@ HISTORIES: dict[str, Callable[[Scripts, int], int]] = {
     "fleet": fleet,
     "bounds": bounds,
     "long bounds": long_bounds,
+    "settled": settled,
 }

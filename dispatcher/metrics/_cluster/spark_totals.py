@@ -16,7 +16,7 @@ from limiters._stats.histogram import Histogram
 FORMAT = "v1"
 
 COST_OF = "cost:"
-"""With which the costs begin of a limit that has several dimensions; their names follow."""
+"""Fields of costs by dimension begin with this, and end with the name of the dimension."""
 
 OUTCOMES = ("sent", "replayed", "rejected", "held", "late")
 

@@ -1,4 +1,4 @@
-"""What a learned cost shows: the estimates of the kinds that were used most recently."""
+"""Metrics of learned costs: estimates of the kinds that were used most recently."""
 
 from __future__ import annotations
 
@@ -27,11 +27,9 @@ class LearnedPart:
 
     @property
     def subject(self) -> Learned | None:
-        """See Part."""
         return self._learned()
 
     def read(self) -> Iterator[Reading]:
-        """See Part."""
         learned = self._learned()
         for one in [] if learned is None else learned.known()[:MOST_KINDS]:
             kind = "" if one.kind is None else str(one.kind)[:LONGEST_KIND]
@@ -46,5 +44,5 @@ class LearnedPart:
 
 @instrumentable(Learned)
 def parts_of_learned(learned: Learned, options: Options) -> Iterable[Part]:
-    """What was learned."""
+    """Return the part of a learned cost."""
     yield LearnedPart(learned, options)

@@ -49,7 +49,7 @@ class SettledCosts:
             self.ratio.note(actual / estimated)
 
     def copy(self) -> SettledCosts:
-        """The same, as of now."""
+        """Return a copy that no further batch changes."""
         return SettledCosts(self.estimated, self.actual, self.ratio.copy())
 
 

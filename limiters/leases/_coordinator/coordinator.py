@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limiters._support.validation import MAX_AMOUNT
-from limiters.leases._coordinator import certainty, division, permits
+from limiters.leases._coordinator import certainty, division, permits, settlement
 from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Registry
 from limiters.leases._format import (
     DEFAULT_SPAN,
@@ -349,6 +349,7 @@ class Coordinator:
     def _hear(self, limit: Limit, record: Record, request: Request, uncertain: bool) -> None:
         """What the instance wants from now on."""
         permits.correct(limit, record, request)
+        settlement.settle(limit, record, request, uncertain)
         idle = request.leaving or record.evicted
         asks = not idle and _asks(limit, request)
         if asks and not record.asks:
@@ -457,6 +458,9 @@ class Coordinator:
                     permit_cost=one.permit.cost,
                     needs=bound.needs,
                     free=bound.pool,
+                    permit_at=one.permit.at,
+                    permit_stayed=one.permit.stayed,
+                    permit_wave=one.permit.wave,
                 )
                 for bound, one, right, before in zip(
                     limit.bounds, record.holdings, rights.units, held, strict=True
@@ -473,10 +477,15 @@ class Coordinator:
             permit=record.permit,
             back=back,
             waiting=len(limit.queue),
-            ahead=ahead.index(request.instance) if request.instance in ahead else 0,
+            ahead=ahead.index(request.instance)
+            if request.instance in ahead
+            else len(ahead)
+            if record.asks
+            else 0,
             evicted=record.evicted,
             counted=record.counted,
             instances=len(limit.records),
+            heard=record.seen,
         )
 
     def _write_ahead(self, limit: Limit) -> None:

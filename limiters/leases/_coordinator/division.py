@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limiters.leases._coordinator import permits
-from limiters.leases._coordinator.shares import fill, in_order, next_levels, share_of
+from limiters.leases._coordinator import certainty, permits
+from limiters.leases._coordinator.shares import fill, in_order, next_levels, parts_of, share_of
 from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import (
@@ -30,20 +29,19 @@ def go_on(limit: Limit) -> bool:
     """
     visits = max(LEAST_VISITS, min(MOST_VISITS, VISITS_PER_MS * (limit.now - limit.shares_at)))
     limit.shares_at = limit.now
-    everyone, is_whole, held = list(limit.records.items()), False, [0] * len(limit.bounds)
+    everyone, is_whole = list(limit.records.items()), False
     orders = _orders(limit)
     while visits > 0 and everyone:
         if limit.visited in (0, len(everyone)):  # others were given up since
             limit.clear_round()
             limit.epoch = epoch_at(limit.now, limit.interval)
-            is_whole, held = True, [0] * len(limit.bounds)
+            is_whole = True
         name, record = everyone[limit.visited]
         _visit(limit, name, record, orders)
-        held = [units + one.units for units, one in zip(held, record.holdings, strict=True)]
         limit.visited += 1
         visits -= 1
         if limit.visited == len(everyone):
-            if is_whole and not _agree(limit, held):
+            if is_whole and not certainty.agrees(limit):
                 return False
             changes = _end(limit, orders)
             limit.clear_round()
@@ -62,22 +60,14 @@ def _orders(limit: Limit) -> Orders:
     return in_order(limit.fair, limit.wholes), in_order(limit.levels, limit.wholes)
 
 
-def _agree(limit: Limit, held: Sequence[int]) -> bool:
-    """Whether all amounts of each bound sum to its whole."""
-    return all(
-        bound.pool + units + sum(back for _, back in bound.returning) == bound.whole
-        for bound, units in zip(limit.bounds, held, strict=True)
-    )
-
-
 def _visit(limit: Limit, name: str, record: Record, orders: Orders) -> None:
     """Adds one instance to the sums, and puts it where it belongs in the queue."""
     demand, fair = permits.needs_of(limit, record), permits.fair_share(limit, record)
     on_permits, sums = permits.lives_on_permits(limit, record), [one.sums for one in limit.bounds]
     limit.on_permits += on_permits
-    fill([one.fair for one in sums], demand, limit.fair, orders[0])
+    fill([one.fair for one in sums], demand, limit.fair, orders[0], limit.wholes)
     if limit.apart and not on_permits:
-        fill([one.level for one in sums], demand, limit.levels, orders[1])
+        fill([one.level for one in sums], demand, limit.levels, orders[1], limit.wholes)
     for one, need, units in zip(sums, demand.needs, fair.units, strict=True):
         one.needs += need
         if on_permits:
@@ -107,7 +97,9 @@ def _visit_slots(limit: Limit, record: Record) -> None:
 def _end(limit: Limit, orders: Orders) -> bool:
     """What follows from a round; whether that changes the next one."""
     before, was_short = _outcome(limit), limit.is_short
-    fair = next_levels(limit.fair, [one.sums.fair for one in limit.bounds], limit.wholes, orders[0])
+    fair = next_levels(
+        limit.fair, [one.sums.fair for one in limit.bounds], limit.wholes, orders[0], limit.wholes
+    )
     limit.queue = [one for one in limit.queue if one.silent >= limit.now]
     levels = fair
     if limit.apart and limit.on_permits:
@@ -116,7 +108,7 @@ def _end(limit: Limit, orders: Orders) -> bool:
             for bound, aside in zip(limit.bounds, permits.kept_aside(limit), strict=True)
         ]
         fillings = [one.sums.level for one in limit.bounds]
-        levels = next_levels(limit.levels, fillings, left, orders[1])
+        levels = next_levels(limit.levels, fillings, left, orders[1], limit.wholes)
     limit.apart = limit.on_permits > 0
     for at, bound in enumerate(limit.bounds):
         bound.fair, bound.level = fair[at], levels[at]
@@ -138,7 +130,7 @@ def _outcome(limit: Limit) -> list[object]:
 def _spread(limit: Limit, bound: BoundState) -> None:
     """How much more than it needs or uses an instance may hold, and who has the slots that are left
     over."""
-    sums, used = bound.sums, bound.sums.fair.used
+    sums, used = bound.sums, bound.sums.fair.used / parts_of(bound.whole)
     bound.needs = sums.needs
     # Of a bound that is not short while another is, instances use less than there is: they may
     # hold most of the rest, too, so that they need not wait where batches differ.

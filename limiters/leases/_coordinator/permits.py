@@ -11,6 +11,7 @@ import math
 from bisect import insort
 from collections.abc import Sequence
 
+from limiters._support.validation import MAX_AMOUNT
 from limiters.leases._coordinator.shares import (
     NeedShape,
     Share,
@@ -49,18 +50,18 @@ def entitlement(limit: Limit, record: Record) -> int:
     return dominant_share(record.needs, record.weight, limit.fair, limit.wholes)
 
 
-def _takes(limit: Limit, record: Record, costs: Sequence[float]) -> float:
+def time_for(limit: Limit, record: Record, costs: Sequence[float]) -> float:
     """The time in which its fair share makes up for a cost: for that in the bound of which it needs
     the largest part. By the largest part of each batch, those that cost much of one bound and those
     that cost much of another would be charged more, together, than they use of any."""
-    at = _dominant(limit, record, costs)
+    at = dominant(limit, record, costs)
     if at is None:
         return 0.0
     bound, fair = limit.bounds[at], entitlement(limit, record)
     return costs[at] * bound.terms.period / (fair * bound.worth(limit.now))
 
 
-def _dominant(limit: Limit, record: Record, costs: Sequence[float]) -> int | None:
+def dominant(limit: Limit, record: Record, costs: Sequence[float]) -> int | None:
     """The rate of which an instance needs the largest part, among those that have a cost."""
     found, most = None, -1.0
     for at, (bound, one, cost) in enumerate(zip(limit.bounds, record.holdings, costs, strict=True)):
@@ -193,7 +194,7 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
         if not record.asks:
             return
         if limit.is_short:
-            record.turn = max(record.turn, limit.turns_at + _takes(limit, record, record.ask))
+            record.turn = max(record.turn, limit.turns_at + time_for(limit, record, record.ask))
     elif record.turn > limit.turns_at:
         ratio = max(
             one.fair / fair if fair else 0.0
@@ -216,13 +217,13 @@ def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int)
         # There was enough until now: an instance that has spent begins to save for its next batch,
         # so that those that have not spent go first.
         if any(one.spent > 0 for one in request.bounds):
-            takes = _takes(limit, record, [max(one.ask, one.piece) for one in record.holdings])
+            takes = time_for(limit, record, [max(one.ask, one.piece) for one in record.holdings])
             record.turn = min(max(record.turn, limit.turns_at + takes), LATEST)
         return
     if not record.asks:
         record.turn = max(record.turn, limit.turns_at - _credit(limit))
     by_share = [max(0.0, one.spent - one.by_permit) for one in request.bounds]
-    at = _dominant(limit, record, by_share)
+    at = dominant(limit, record, by_share)
     if at is not None:
         worth = entitlement(limit, record) * limit.bounds[at].worth(limit.now)
         record.turn += elapsed * min(1.0, by_share[at] / worth)
@@ -276,7 +277,7 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
         return max(lacking)
     turn = clock
     if limit.is_short:
-        takes = _takes(limit, record, record.ask)
+        takes = time_for(limit, record, record.ask)
         oldest = clock - max(takes, _credit(limit))
         turn = min(max(oldest, record.turn), clock) + takes
     record.turn = turn
@@ -288,6 +289,7 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
             at = slice_end(latest, bound.terms.period)
             bound.ledger.add(at, one.ask)
             one.permit = BoundPermit(at, one.ask, bound.stayed, bound.wave)
+            one.refundable = min(one.refundable + one.ask, MAX_AMOUNT)
     # It keeps its place until its next request says what it asks for now: otherwise others would be
     # granted in between what it needs for its next operation.
     record.ask_since = limit.now

@@ -23,7 +23,7 @@ class Level:
     """How far dominant shares grow until a bound is used up: `units` for so much weight of those
     who are not satisfied; `weight` is zero if there is enough for all."""
 
-    units: int = 0
+    units: float = 0.0
     weight: int = 0
 
     @property
@@ -94,23 +94,30 @@ class Filling:
     round: the sums from which its next level follows."""
 
     used: int = 0
-    """Units of those that it does not limit."""
+    """What those use that it does not limit, in parts of a unit (see `parts_of`)."""
     limited: int = 0
     """Weight of those that it limits."""
     weight: int = 0
     """Weight of all that need it."""
 
-    def next_level(self, level: Level, left: int) -> Level:
+    def next_level(self, level: Level, left: int, whole: int) -> Level:
         """The level that divides what the others leave of `left` among those that the bound limits:
         a step of Newton's method. From below it never goes too far; from above it may, so it goes
         down by half at most."""
+        used = self.used / parts_of(whole)
         if not level.weight:
-            return Level(max(0, left), self.weight) if self.used > left else Level()
+            return Level(float(max(0, left)), self.weight) if used > left else Level()
+        half = Level(level.units / 2, level.weight)
         if not self.limited:
-            return Level(level.units // 2, level.weight) if self.used > left else Level()
-        step = Level(max(0, left - self.used), self.limited)
-        half = Level(level.units // 2, level.weight)
+            return half if used > left else Level()
+        step = Level(max(0.0, left - used), self.limited)
         return half if step.ratio < half.ratio else step
+
+
+def parts_of(whole: int) -> int:
+    """In how many parts of a unit the use of a bound is counted: many of slots, which are few. If
+    each use were rounded down to slots, a bound could seem free that is not."""
+    return UNITS // whole
 
 
 def in_order(levels: Sequence[Level], wholes: Sequence[int]) -> list[int]:
@@ -123,25 +130,25 @@ def in_order(levels: Sequence[Level], wholes: Sequence[int]) -> list[int]:
 
 
 def fill(
-    fillings: Sequence[Filling], demand: NeedShape, levels: Sequence[Level], order: Sequence[int]
+    fillings: Sequence[Filling],
+    demand: NeedShape,
+    levels: Sequence[Level],
+    order: Sequence[int],
+    wholes: Sequence[int],
 ) -> None:
     """Counts one instance. How much of a bound it uses depends on bounds before that alone, in this
     order: so the first level does not depend on the others, the second only on the first, and all
     of them come to rest."""
     scale = 1.0
     for at in order:
-        need, weight, level, filling = (
-            demand.needs[at],
-            demand.weights[at],
-            levels[at],
-            fillings[at],
-        )
+        need, weight = demand.needs[at], demand.weights[at]
+        level, filling = levels[at], fillings[at]
         filling.weight += weight
         if need and level.weight and (units := level.units_for(weight)) / need < scale:
             filling.limited += weight
             scale = units / need
         else:
-            filling.used += math.floor(scale * need)
+            filling.used += math.floor(scale * need * parts_of(wholes[at]))
 
 
 def next_levels(
@@ -149,12 +156,13 @@ def next_levels(
     fillings: Sequence[Filling],
     left: Sequence[int],
     order: Sequence[int],
+    wholes: Sequence[int],
 ) -> list[Level]:
     """The levels after a round. Where one moves far, those behind it stay: they would follow what
     is not going to last."""
     found = list(levels)
     for at in order:
-        before, found[at] = levels[at], fillings[at].next_level(levels[at], left[at])
+        before, found[at] = levels[at], fillings[at].next_level(levels[at], left[at], wholes[at])
         if found[at].weight and abs(found[at].ratio - before.ratio) > before.ratio / CALM:
             break
     return found

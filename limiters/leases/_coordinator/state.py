@@ -70,6 +70,10 @@ class Holding:
     """How much its last grant was; 0 if nothing came along."""
     given: Ledger = field(default_factory=Ledger)
     """What came along with its last grant. A store may lose it."""
+    refundable: float = 0.0
+    """How much of its permits of this epoch may be refunded."""
+    refundable_before: float = 0.0
+    """The same of the epoch before."""
 
     @property
     def given_is_lost(self) -> bool:
@@ -150,7 +154,7 @@ class Waiter:
 
 
 @dataclass(slots=True)
-class Sums:
+class RoundSums:
     """Of one bound: what the instances add up to that a round has visited so far."""
 
     needs: int = 0
@@ -201,7 +205,7 @@ class BoundState:
     """Of slots: up to which lot instances have one slot more."""
     lacking: int = 0
     """Of slots: how many of them instances have a right to that others hold."""
-    sums: Sums = field(default_factory=Sums)
+    sums: RoundSums = field(default_factory=RoundSums)
 
     def in_force(self, now: int) -> float:
         """The capacity in force; of slots, a whole number."""
@@ -305,7 +309,7 @@ class Limit:
         """The next request begins another round of the division."""
         self.visited = self.on_permits = 0
         for bound in self.bounds:
-            bound.sums = Sums()
+            bound.sums = RoundSums()
 
     def has_bounds_of(self, terms: Terms) -> bool:
         """Whether these are terms of the same bounds."""

@@ -162,7 +162,10 @@ local function records_to_see()
   if most < 0 then
     return nil
   end
-  while #names < most do
+  for _ = 1, MOST_VISITS do
+    if #names >= most then
+      break
+    end
     local found, texts = state.some_records(limit.collected + #names, most - #names)
     for i, name in ipairs(found) do
       local field = RECORD_PREFIX .. name
@@ -233,7 +236,7 @@ local function collect(token)
   if limit.instances == count then
     return
   end
-  state.clear_order(count)
+  state.clear_order()
   local queue = {}
   for _, one in ipairs(limit.queue) do
     if not records.removed[RECORD_PREFIX .. one.name] then
@@ -319,7 +322,7 @@ end
 local function nothing_held()
   return {
     units = 0, need = 0, ask = 0, piece = 0, permit_at = 0, permit_cost = 0, permit_stayed = 0,
-    permit_wave = 0, share = 0, fair = 0, granted = 0,
+    permit_wave = 0, share = 0, fair = 0, granted = 0, refundable = 0, refundable_before = 0,
   }
 end
 
@@ -402,8 +405,9 @@ local function asks_for_permit(request)
 end
 
 -- What the instance wants from now on.
-local function hear(record, request)
+local function hear(record, request, uncertain)
   permits.correct(record, request)
+  settlement.settle(record, request, uncertain)
   local idle = request.leaving or record.evicted
   local asks = not idle and asks_for_permit(request)
   local _, asked = permits.ask_of(record)
@@ -505,6 +509,7 @@ local function parts_of(record, rights, before, limited, uncertain)
       units = one.units, given = ledger.packed(state.given_of(record, b)),
       keep = division.kept(bound, one, rights[b], before[b], limited, uncertain > 0),
       share = one.share, permit_cost = one.permit_cost, needs = bound.needs, free = bound.pool,
+      permit_at = one.permit_at, permit_stayed = one.permit_stayed, permit_wave = one.permit_wave,
     }
   end
   return parts, short
@@ -550,8 +555,9 @@ local function answer(request, record, again, created)
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
   end
-  local ahead = 0
-  for i, one in ipairs(permits.line()) do
+  local line, _, waits = permits.line(), permits.ask_of(record)
+  local ahead = waits and #line or 0
+  for i, one in ipairs(line) do
     if one.name == request.instance then
       ahead = i - 1
       break
@@ -563,7 +569,7 @@ local function answer(request, record, again, created)
     certain = uncertain == 0, uncertain = uncertain, cause = uncertain > 0 and limit.cause or '',
     skew = limit.skew, born = record.born, short = short, permit = record.permit, back = back,
     waiting = #limit.queue, ahead = ahead, evicted = record.evicted, counted = record.counted,
-    instances = limit.instances,
+    instances = limit.instances, heard = record.seen,
   }, parts)
 end
 
@@ -672,7 +678,7 @@ function coordinator.serve(request, server, now)
     state.add_totals(request.totals)
   end
   local elapsed = limit.now - record.seen
-  hear(record, request)
+  hear(record, request, uncertain)
   limit.deleted = false
   local passed = limit.now - limit.last
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)

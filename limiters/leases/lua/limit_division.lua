@@ -79,7 +79,8 @@ end
 -- How much more than it needs or uses an instance may hold of a bound, and who has the slots that are
 -- left over. Whether that changes the next round.
 local function spread(b, bound, is_short)
-  local used, spare, ease, lot, lacking = limit.fair_fillings[b].used, 0, 1, 0, 0
+  local used = limit.fair_fillings[b].used / shares.parts_of(bound.whole)
+  local spare, ease, lot, lacking = 0, 1, 0, 0
   bound.needs = bound.sum_needs
   if is_short and limit.fair_weights[b] == 0 and used > 0 then
     ease = 1 + max(0, bound.whole - used) * EASED / used
@@ -121,12 +122,12 @@ end
 local function finish(orders)
   local was_short, wholes = permits.is_short(), state.wholes()
   local fair_units, fair_weights = shares.next_levels(limit.fair_fillings, limit.fair_units,
-    limit.fair_weights, wholes, orders.fair)
+    limit.fair_weights, wholes, orders.fair, wholes)
   local level_units, level_weights = fair_units, fair_weights
   permits.drop_silent()
   if limit.apart and limit.on_permits > 0 then
     level_units, level_weights = shares.next_levels(limit.level_fillings, limit.level_units,
-      limit.level_weights, left_for_shares(), orders.level)
+      limit.level_weights, left_for_shares(), orders.level, wholes)
   end
   local changes = differ(fair_units, limit.fair_units) or differ(fair_weights, limit.fair_weights)
     or differ(level_units, limit.level_units) or differ(level_weights, limit.level_weights)
@@ -182,14 +183,17 @@ function division.go_on(own)
   for _, bound in ipairs(limit.bounds) do
     has_slots = has_slots or bound.slots
   end
-  for left = visits, 1, -1 do
+  for visited = 0, MOST_VISITS - 1 do
+    if visited >= visits then
+      break
+    end
     if limit.visited == 0 or limit.visited == limit.instances then -- others were given up since
       state.clear_round()
       limit.epoch = slots.epoch_at(limit.now, limit.interval)
       is_whole, held = true, certainty.zeros()
     end
     local place = limit.visited
-    if seen[place] == nil and not read_some(seen, place, left) then
+    if seen[place] == nil and not read_some(seen, place, visits - visited) then
       return false
     end
     local record = seen[place] or own

@@ -148,19 +148,21 @@ function ledger.believed(entries, most, since)
   return counting
 end
 
--- Takes `cost` back from the entry at `at`.
+-- Takes `cost` back from the entry at `at`, as far as there is so much; how much it was.
 function ledger.subtract(entries, at, cost)
   local position = first_from(entries, at)
   if entries[position] ~= at then
-    return
+    return 0
   end
-  local left = entries[position + 1] - cost
-  if left > 1e-9 then
+  local before = entries[position + 1]
+  local left = before - cost
+  if left > FLOAT_ERROR * before then
     entries[position + 1] = left
-  else
-    table.remove(entries, position)
-    table.remove(entries, position)
+    return cost
   end
+  table.remove(entries, position)
+  table.remove(entries, position)
+  return before
 end
 
 -- `part` of every entry, and the rest, so that both have the same profile in time.

@@ -39,7 +39,7 @@ local function entitlement(record)
 end
 
 -- The rate of which an instance needs the largest part, among those that have a cost.
-local function dominant(record, costs)
+function permits.dominant(record, costs)
   local found, most = nil, -1
   for b, bound in ipairs(limit.bounds) do
     local part = costs[b] > 0 and not bound.slots and record.bounds[b].need / bound.whole or -1
@@ -53,8 +53,8 @@ end
 -- The time in which its fair share makes up for a cost: for that in the bound of which it needs the
 -- largest part. By the largest part of each batch, those that cost much of one bound and those that
 -- cost much of another would be charged more, together, than they use of any.
-local function takes_for(record, costs)
-  local b = dominant(record, costs)
+function permits.time_for(record, costs)
+  local b = permits.dominant(record, costs)
   if not b then
     return 0
   end
@@ -372,7 +372,7 @@ function permits.follow_fair_share(record)
       return
     end
     if permits.is_short() then
-      record.turn = max(record.turn, turns_at() + takes_for(record, ask))
+      record.turn = max(record.turn, turns_at() + permits.time_for(record, ask))
     end
   elseif record.turn > turns_at() then
     record.turn = turns_at() + (record.turn - turns_at()) * ratio
@@ -398,7 +398,7 @@ function permits.spent_by_share(record, request, elapsed)
       costs[b] = max(ask[b], record.bounds[b].piece)
     end
     if spent then
-      record.turn = min(max(record.turn, turns_at() + takes_for(record, costs)), LATEST)
+      record.turn = min(max(record.turn, turns_at() + permits.time_for(record, costs)), LATEST)
     end
     return
   end
@@ -409,7 +409,7 @@ function permits.spent_by_share(record, request, elapsed)
   for b, said in ipairs(request.bounds) do
     by_share[b] = max(0, said.spent - said.by_permit)
   end
-  local b = dominant(record, by_share)
+  local b = permits.dominant(record, by_share)
   if b then
     local worth = entitlement(record) * state.worth(limit.bounds[b])
     record.turn = record.turn + elapsed * min(1, by_share[b] / worth)
@@ -515,7 +515,7 @@ function permits.grant(name, record, request)
   end
   local turn = clock
   if permits.is_short() then
-    local takes = takes_for(record, (permits.ask_of(record)))
+    local takes = permits.time_for(record, (permits.ask_of(record)))
     turn = min(max(clock - max(takes, credit()), record.turn), clock) + takes
   end
   record.turn = turn
@@ -529,6 +529,7 @@ function permits.grant(name, record, request)
       ledger.add(state.ledger_of(bound), at, one.ask)
       one.permit_at, one.permit_cost = at, one.ask
       one.permit_stayed, one.permit_wave = bound.stayed, bound.wave
+      one.refundable = min(one.refundable + one.ask, MAX_AMOUNT)
     end
   end
   -- It keeps its place until its next request says what it asks for now: otherwise others would be

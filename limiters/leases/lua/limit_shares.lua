@@ -49,9 +49,12 @@ function shares.in_order(units, weights, wholes)
   local order, heights = {}, {}
   for b = 1, #units do
     heights[b] = weights[b] ~= 0 and units[b] / weights[b] / wholes[b] or math.huge
-    local place = b
-    while place > 1 and heights[order[place - 1]] > heights[b] do
-      order[place], place = order[place - 1], place - 1
+    local place = #order + 1
+    for k = #order, 1, -1 do
+      if heights[order[k]] <= heights[b] then
+        break
+      end
+      order[k + 1], place = order[k], k
     end
     order[place] = b
   end
@@ -73,29 +76,35 @@ function shares.fill(fillings, demand, units, weights, order)
       filling.limited = filling.limited + own[b]
       scale = of_bound / need
     else
-      filling.used = filling.used + floor(scale * need)
+      filling.used = filling.used + floor(scale * need * shares.parts_of(demand.wholes[b]))
     end
   end
 end
 
+-- In how many parts of a unit the use of a bound is counted: many of slots, which are few.
+function shares.parts_of(whole)
+  return floor(UNITS / whole)
+end
+
 -- The level that divides what the others leave of `left` among those that the bound limits: a step of
 -- Newton's method.
-local function next_level(filling, units, weight, left)
-  local is_over = filling.used > left
+local function next_level(filling, units, weight, left, whole)
+  local used = filling.used / shares.parts_of(whole)
+  local is_over = used > left
   if weight == 0 then
     if is_over then
       return max(0, left), filling.weight
     end
     return 0, 0
   end
-  local half = floor(units / 2)
+  local half = units / 2
   if filling.limited == 0 then
     if is_over then
       return half, weight
     end
     return 0, 0
   end
-  local step = max(0, left - filling.used)
+  local step = max(0, left - used)
   if step / filling.limited < half / weight then
     return half, weight
   end
@@ -104,7 +113,7 @@ end
 
 -- The levels after a round. Where one moves far, those behind it stay: they would follow what is not
 -- going to last.
-function shares.next_levels(fillings, units, weights, left, order)
+function shares.next_levels(fillings, units, weights, left, order, wholes)
   local new_units, new_weights = {}, {}
   for b = 1, #units do
     new_units[b], new_weights[b] = units[b], weights[b]
@@ -112,7 +121,7 @@ function shares.next_levels(fillings, units, weights, left, order)
   for k = 1, #order do
     local b = order[k]
     local before = weights[b] ~= 0 and units[b] / weights[b] or 0
-    local found, weight = next_level(fillings[b], units[b], weights[b], left[b])
+    local found, weight = next_level(fillings[b], units[b], weights[b], left[b], wholes[b])
     new_units[b], new_weights[b] = found, weight
     if weight ~= 0 and math.abs(found / weight - before) > before / CALM then
       break

@@ -319,17 +319,21 @@ function state.add_to_order(place)
   new_blocks[number] = true
 end
 
--- Leaves out those that were given up, of so many. Only these names are read, not the records.
-function state.clear_order(count)
-  local kept = {}
-  for number = 0, floor((count - 1) / BLOCK) do
+-- Leaves out those that were given up. Only names are read, no records.
+function state.clear_order()
+  local kept, old = {}, {}
+  for number = 0, MAX_INSTANCES / BLOCK do
+    if #block(number) == 0 then
+      break
+    end
     for _, name in ipairs(block(number)) do
       if not records.removed[RECORD_PREFIX .. name] then
         kept[#kept + 1] = name
       end
     end
+    old[#old + 1] = number
   end
-  for number = 0, floor((count - 1) / BLOCK) do
+  for _, number in ipairs(old) do
     blocks[number], new_blocks[number] = {}, true
     for i = 1, BLOCK do
       blocks[number][i] = kept[number * BLOCK + i]
@@ -342,8 +346,10 @@ end
 function state.some_records(place, most)
   local all, first = block(floor(place / BLOCK)), place % BLOCK
   local names, fields = {}, {}
-  for i = first + 1, min(#all, first + most) do
-    names[#names + 1], fields[#fields + 1] = all[i], RECORD_PREFIX .. all[i]
+  for i = 1, #all do
+    if i > first and i <= first + most then
+      names[#names + 1], fields[#fields + 1] = all[i], RECORD_PREFIX .. all[i]
+    end
   end
   if #fields == 0 or records.forgotten then
     return names, {}

@@ -12,7 +12,7 @@
 
 -- Reads the lists of a request of one bound; whether all of them can be ones.
 local function has_lists(said)
-  for _, name in ipairs({ 'history', 'stamped', 'permit_spent' }) do
+  for _, name in ipairs({ 'history', 'stamped', 'permit_spent', 'debts', 'refunds', 'moved' }) do
     said[name] = #said[name] <= 16 * MAX_ENTRIES and ledger.pairs_in(said[name])
     if not said[name] then
       return false

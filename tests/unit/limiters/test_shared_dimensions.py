@@ -13,6 +13,7 @@ from limiters._sharing.grant import SharedGrant
 from limiters._support.validation import ArgumentError
 from limiters.errors import ExceedsCapacityError, LeaseManagerError
 from limiters.events import CAPACITY, Event
+from tests.waiting import until
 
 LIMITS = Limits(
     requests=Rate(60, per=6, also=[Rate(10, per=1)]),
@@ -114,6 +115,15 @@ def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedRe
     assert limiter.max_capacity == {"requests": 10, "tokens": 18_000, "calls": 2}
     with pytest.raises(ArgumentError, match="requests, requests/1s, tokens or calls"):
         limiter.set_shared_capacity({"token": 18_000})
+
+
+def test_c9_what_an_instance_knows_of_the_limit_follows_the_windows_that_were_set(
+    limiter: SharedResource, manager: MemoryLeaseManager
+) -> None:
+    assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
+    manager.set_terms(capacity=Limits.parse("requests=50/5s+20/1s,tokens=9000/3s,calls=2slots"))
+    limiter.give_me({"requests": 1, "tokens": 400})
+    until(lambda: str(limiter.limits).startswith("requests=50/5s+20/1s,tokens=9000/3s,calls=2slot"))
 
 
 def test_v1_events_tell_costs_by_dimension(manager: MemoryLeaseManager) -> None:

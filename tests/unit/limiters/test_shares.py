@@ -50,8 +50,8 @@ def levels_of(
     for _ in range(ROUNDS):
         order, fillings = in_order(found, bounds), [Filling() for _ in bounds]
         for demand in demands:
-            fill(fillings, demand, found, order)
-        before, found = found, next_levels(found, fillings, left or bounds, order)
+            fill(fillings, demand, found, order, bounds)
+        before, found = found, next_levels(found, fillings, left or bounds, order, bounds)
         if found == before:
             return found
     raise AssertionError(f"levels still move after {ROUNDS} rounds: {before}, {found}")

@@ -1,0 +1,209 @@
+"""What calls that permits paid for cost in truth, if that is known after their use was reported.
+
+What a permit paid for counts in the pool's ledger, where only the coordinator can correct it. The
+next request that is sent in any case says what is to be corrected:
+
+* an excess is a debt: (when, cost). It is sent until it is answered;
+* a refund is taken from the entry that was reported. Its time stamp there is known as soon as the
+  report is answered. If the report, or the server that granted the permit, is lost, no refund can
+  be right, and it is dropped.
+
+Pure. docs/exactness.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from limiters._budgets.permit import UNKNOWN, PermitUse
+from limiters.leases._format import MAX_ENTRIES, MAX_PERMIT_MS
+from limiters.leases._ledger import slice_end
+from limiters.leases._messages import BoundReply, BoundTerms, Entries
+
+HISTORY_SLICES = 200
+"""Ages of spending are sent in slices of a period, rounded to the later end."""
+
+WORTH_ASKING = 0.5
+"""An instance that waits for a permit asks again when it can give back so much of what it asked
+for: it asks for the permit, the refund only travels along."""
+
+
+class Charge(NamedTuple):
+    """Where what a permit was charged is: its time stamp in the pool's ledger, the share of the
+    pool that had stayed when it was granted, and in which wave."""
+
+    at: int
+    stayed: float
+    wave: int
+
+
+class Corrections(NamedTuple):
+    """Those of one request, as `BoundRequest` has them."""
+
+    debts: Entries = ()
+    refunds: Entries = ()
+    moved: Entries = ()
+    wave: int = 0
+
+
+class ReportedUse:
+    """A use of a permit that may be corrected."""
+
+    __slots__ = ("charge", "counted", "use")
+
+    def __init__(self, use: PermitUse, charge: Charge | None) -> None:
+        self.use = use
+        self.charge = charge
+        """None: it cannot be refunded."""
+        self.counted = use.charged + use.excess
+        """What the coordinator counts of it, debts included."""
+
+
+class PermitCorrections:
+    """Those of one bound. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._open: Charge | None = None
+        """That of the last permit."""
+        self._sent: list[ReportedUse] = []
+        """Those that the request which is under way reports."""
+        self._sent_debts: list[tuple[float, float]] = []
+        self._reported: list[ReportedUse] = []
+        self._owed: list[tuple[float, float]] = []
+        """(when, cost) of debts that have to be sent."""
+        self._corrected: list[tuple[float, float]] = []
+        """(when, by how much) the cost of reported uses turned out to be another one."""
+
+    def granted(self, reply: BoundReply) -> None:
+        """A permit was granted."""
+        charge = Charge(reply.permit_at, reply.permit_stayed, reply.permit_wave)
+        self._open = charge if charge.stayed > 0 else None
+
+    def owe(self, debts: Iterable[tuple[float, float]]) -> None:
+        """(when, cost) that is in no ledger."""
+        self._owed += debts
+
+    def compose(self, uses: Sequence[PermitUse], now: float, terms: BoundTerms) -> Corrections:
+        """What a request has to say that reports these uses."""
+        self._owed += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
+        self._sent = [ReportedUse(use, self._open) for use in uses if not use.is_final]
+        self._open = None
+        refunds: dict[int, float] = {}
+        moved: list[tuple[float, float]] = []
+        ready = self._ready(now, terms)
+        wave = max((charge.wave for _, charge in ready), default=0)
+        for one, charge in ready:
+            if charge.wave == wave:  # of an earlier one nothing is left
+                self._refund(one, charge, refunds, moved)
+        self._sent_debts = [one for one in self._owed if now - one[0] < terms.counts / 1000]
+        self._owed = []
+        return Corrections(
+            in_slices(self._sent_debts, now, terms.period),
+            tuple(sorted(refunds.items()))[-MAX_ENTRIES:],
+            in_slices(moved, now, terms.period),
+            wave,
+        )
+
+    def _ready(self, now: float, terms: BoundTerms) -> list[tuple[ReportedUse, Charge]]:
+        """Those that can be refunded now. What still runs, or may cost more, is kept."""
+        kept: list[ReportedUse] = []
+        ready: list[tuple[ReportedUse, Charge]] = []
+        for one in self._reported:
+            entry = one.use.entry
+            if entry.stamp is None:
+                if now - entry.charged_at < (terms.lasting + MAX_PERMIT_MS) / 1000:
+                    kept.append(one)
+            elif now - entry.stamp < terms.counts / 1000:
+                self._note_debt(one, entry.stamp, now)
+                if not entry.closed:
+                    kept.append(one)
+                elif one.charge is not None and _refund_of(one) > 0:
+                    ready.append((one, one.charge))
+        self._reported = kept
+        return ready
+
+    def _note_debt(self, one: ReportedUse, stamp: float, now: float) -> None:
+        more = one.use.entry.counts - one.counted
+        if more > 0:
+            self._owed.append((stamp, more))
+            self._corrected.append((now, more))
+            one.counted += more
+
+    def _refund(
+        self,
+        one: ReportedUse,
+        charge: Charge,
+        refunds: dict[int, float],
+        moved: list[tuple[float, float]],
+    ) -> None:
+        """What it was charged is divided by what had stayed then: so the coordinator needs no more
+        than what has stayed by now."""
+        entry, charged = one.use.entry, one.use.charged
+        back = _refund_of(one)
+        refunds[charge.at] = refunds.get(charge.at, 0.0) + back / charge.stayed
+        if one.use.age == UNKNOWN:
+            assert entry.stamp is not None
+            moved.append((entry.stamp, min(entry.counts, charged) / charge.stayed))
+        self._corrected.append((entry.stamp or 0.0, entry.counts - one.counted))
+
+    def answered(self, heard: int, terms: BoundTerms, *, same_server: bool) -> None:
+        """The request under way was answered; the coordinator served it first at `heard`."""
+        for one in self._sent:
+            charge, age = one.charge, one.use.age
+            if charge is not None and age != UNKNOWN:
+                at = min(charge.at, slice_end(heard - age, terms.period))
+                one.charge = charge._replace(at=at)
+        self._reported += self._sent
+        self._sent, self._sent_debts = [], []
+        if not same_server:
+            self._forget_charges()
+
+    def ended(self) -> None:
+        """The request under way will not be answered: its debts are still owed, and what became of
+        its report is not known."""
+        for one in self._sent:
+            one.charge = None
+        self._reported += self._sent
+        self._owed += self._sent_debts
+        self._sent, self._sent_debts = [], []
+
+    def _forget_charges(self) -> None:
+        self._open = None
+        for one in self._reported:
+            one.charge = None
+
+    def refundable(self) -> float:
+        """How much could be given back by now."""
+        return math.fsum(
+            _refund_of(one)
+            for one in self._reported
+            if one.charge is not None and one.use.entry.closed and one.use.entry.stamp is not None
+        )
+
+    def recently(self, now: float, seconds: float) -> float:
+        """By how much reported uses of that time turned out to cost more; less than nothing if
+        they cost less."""
+        self._corrected = [one for one in self._corrected if one[0] > now - seconds]
+        return math.fsum(change for _, change in self._corrected)
+
+
+def _refund_of(one: ReportedUse) -> float:
+    """What the pool's ledger has too much of it, at that place."""
+    if one.use.age == UNKNOWN:
+        return one.use.charged
+    return min(one.use.charged, max(0.0, one.counted - one.use.entry.counts))
+
+
+def in_slices(
+    entries: Iterable[tuple[float, float]], now: float, period: int
+) -> tuple[tuple[int, float], ...]:
+    """(when, cost) as (age in milliseconds, cost), never older than it was."""
+    width = max(1, period // HISTORY_SLICES)
+    ages: dict[int, float] = {}
+    for at, cost in entries:
+        if cost > 0:
+            age = max(0, math.floor((now - at) * 1000 / width) * width)
+            ages[age] = ages.get(age, 0.0) + cost
+    return tuple(sorted(ages.items()))
