@@ -8,25 +8,24 @@ end
 
 local turns_at = permits.turns_at
 
--- An instance as a crowd of one.
-function permits.crowd_of(record)
-  if not record.crowd then
+-- What an instance needs of each bound.
+function permits.demand_of(record)
+  if not record.demand then
     local needs = {}
     for b, one in ipairs(record.bounds) do
-      needs[b] = { one.need }
+      needs[b] = one.need
     end
-    record.crowd = {
-      needs = needs, weights = { record.weight }, wholes = state.wholes(),
-    }
+    record.demand = { needs = needs, weight = record.weight, wholes = state.wholes() }
   end
-  return record.crowd
+  return record.demand
 end
 
 -- What an instance may have of each bound, by shares and permits together, before it is rounded
 -- down; and whether that is less than it needs.
 function permits.fair_share(record)
-  local crowd, parts = permits.crowd_of(record), {}
-  local scale, scarcest, most = shares.scale(crowd, 1, limit.fair_units, limit.fair_weights)
+  local parts = {}
+  local scale, scarcest, most =
+    shares.scale(permits.demand_of(record), limit.fair_units, limit.fair_weights)
   for b, one in ipairs(record.bounds) do
     parts[b] = shares.part(one.need, b, scale, scarcest, most)
   end
@@ -36,7 +35,7 @@ end
 -- How much of its dominant bound its fair share would be if it needed as much as it could get, in
 -- parts of UNITS.
 local function entitlement(record)
-  return shares.dominant(permits.crowd_of(record), 1, limit.fair_units, limit.fair_weights)
+  return shares.dominant(permits.demand_of(record), limit.fair_units, limit.fair_weights)
 end
 
 -- The rate of which an instance needs the largest part, among those that have a cost.
@@ -105,8 +104,11 @@ function permits.eased(bound, part, limited, piece, stretch)
   return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 end
 
-function permits.lives_on_permits(record)
-  local parts, limited = permits.fair_share(record)
+-- Whether an instance lives on permits; its fair share, if that is known.
+function permits.lives_on_permits(record, parts, limited)
+  if not parts then
+    parts, limited = permits.fair_share(record)
+  end
   for b, one in ipairs(record.bounds) do
     local bound, gathers = limit.bounds[b], record.gathers and one.ask or 0
     local worth, few = state.worth(bound), permits.few_batches(bound)
@@ -214,6 +216,27 @@ function permits.enqueue(name, record)
   end
   table.insert(queue, low, place)
   queue[QUEUE_LENGTH + 1] = nil
+end
+
+-- The same for an instance that is visited: if it does not wait, it is not in the queue.
+function permits.requeue(name, record)
+  for _, one in ipairs(record.bounds) do
+    if one.ask ~= 0 then
+      permits.enqueue(name, record)
+      return
+    end
+  end
+end
+
+-- Removes those from the queue that have not been heard of for too long.
+function permits.drop_silent()
+  local queue = {}
+  for _, one in ipairs(limit.queue) do
+    if one.silent >= limit.now then
+      queue[#queue + 1] = one
+    end
+  end
+  limit.queue = queue
 end
 
 -- Those whose turn it is, in order; if nobody's turn has come, the next one all the same.

@@ -397,7 +397,9 @@ def test_command_that_an_error_names_can_be_copied_whatever_the_name(
     assert words == ["dispatcher", "limit", "delete", name, "--old-format"]
 
 
-@pytest.mark.parametrize("field", ["server", "nonce", "cause", "ledger", "returning", "queue"])
+@pytest.mark.parametrize(
+    "field", ["server", "nonce", "cause", "ledger", "returning", "lots", "queue"]
+)
 def test_c8_limit_that_lost_a_part_starts_over(
     client: Any, manager: RedisLeaseManager, field: str
 ) -> None:
