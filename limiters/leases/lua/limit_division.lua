@@ -115,13 +115,20 @@ end
 -- Of each instance, whether its fair share is less than it needs, and whether it lives on permits;
 -- and whether any does.
 local function judge(seen)
-  local worths, eases, few, limited, lives, some = {}, {}, {}, {}, {}, false
+  local worths, eases, with_share, without, limited, lives, some = {}, {}, {}, {}, {}, {}, false
   local pieces, gathers, scarcest = seen.pieces, seen.gathers, seen.fair.scarcest
   for b, bound in ipairs(limit.bounds) do
-    worths[b], eases[b], few[b] = state.worth(bound), bound.ease, permits.few_batches(bound)
+    worths[b], eases[b] = state.worth(bound), bound.ease
+    with_share[b] = permits.few_batches(bound, true)
+    without[b] = permits.few_batches(bound, false)
   end
   for i = 1, #seen.crowd.weights do
-    local is_limited, on_permits = scarcest[i] ~= 0, false
+    local is_limited, on_permits, few = scarcest[i] ~= 0, false, without
+    for b, bound in ipairs(limit.bounds) do
+      if seen.units[b][i] > 0 and not bound.slots then
+        few = with_share
+      end
+    end
     for b = 1, #worths do
       local piece, gathered = pieces[b][i], gathers[b][i] or 0
       if (piece > 0 or gathered > 0) and not on_permits then
