@@ -54,10 +54,12 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
-FEW_A_SECOND = 6
+FEW_A_SECOND, FEW_WITHOUT_SHARE = 4, 1.5
 """Where a limit has several windows, so many batches in each second of one are few, up to
-WHOLE_BATCHES. Batches differ in what they cost of each window, and a batch needs room in all of
-them at once: of shares of few batches, much is unused in one while another one is full."""
+WHOLE_BATCHES; and so many times as many for an instance that holds no share, so that it does not
+change with each batch that costs more or less. Batches differ in what they cost of each window, and
+a batch needs room in all of them at once: of shares of few batches, much is unused in one while
+another one is full."""
 
 EASED = 0.8
 """This part of what is left of a bound that is not short, while another one is, may be held by
@@ -205,6 +207,7 @@ _CONSTANTS = (
     "WHOLE_BATCHES",
     "FEW_BATCHES",
     "FEW_A_SECOND",
+    "FEW_WITHOUT_SHARE",
     "EASED",
     "ROUNDED_UP",
     "QUEUE_LENGTH",

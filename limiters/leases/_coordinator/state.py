@@ -10,6 +10,7 @@ from limiters.leases._coordinator.shares import Filling, Level
 from limiters.leases._format import (
     FEW_A_SECOND,
     FEW_BATCHES,
+    FEW_WITHOUT_SHARE,
     LATEST,
     MAX_NAMES,
     MIN_CAPACITY,
@@ -341,12 +342,15 @@ class Limit:
         """Whether some bound is less than what all need."""
         return any(one.fair.weight for one in self.bounds)
 
-    def few_batches(self, bound: BoundState) -> float:
+    def few_batches(self, bound: BoundState, record: Record) -> float:
         """A share of a bound that is worth fewer batches than this is of little use to an instance
         that needs more."""
-        if sum(not one.terms.slots for one in self.bounds) <= 1:
+        rates = [at for at, one in enumerate(self.bounds) if not one.terms.slots]
+        if len(rates) <= 1:
             return FEW_BATCHES
-        return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.terms.period / 1000))
+        few = min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.terms.period / 1000))
+        holds = any(record.holdings[at].units for at in rates)
+        return few if holds else few * FEW_WITHOUT_SHARE
 
     @property
     def longest_window(self) -> int:
