@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from limiters.leases._coordinator import certainty, permits
-from limiters.leases._coordinator.shares import fill, in_order, next_levels, parts_of, share_of
+from limiters.leases._coordinator.shares import fill, in_order, next_levels, share_of
 from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import (
@@ -70,6 +70,7 @@ def _visit(limit: Limit, name: str, record: Record, orders: Orders) -> None:
         fill([one.level for one in sums], demand, limit.levels, orders[1], limit.wholes)
     for one, need, units in zip(sums, demand.needs, fair.units, strict=True):
         one.needs += need
+        one.shares += units
         if on_permits:
             one.aside += units
         elif not fair.limited:
@@ -130,10 +131,12 @@ def _outcome(limit: Limit) -> list[object]:
 def _spread(limit: Limit, bound: BoundState) -> None:
     """How much more than it needs or uses an instance may hold, and who has the slots that are left
     over."""
-    sums, used = bound.sums, bound.sums.fair.used / parts_of(bound.whole)
+    sums, used = bound.sums, bound.sums.shares
     bound.needs = sums.needs
     # Of a bound that is not short while another is, instances use less than there is: they may
-    # hold most of the rest, too, so that they need not wait where batches differ.
+    # hold most of the rest, too, so that they need not wait where batches differ. Fractions of
+    # slots are part of the rest, as long as shares are whole slots: needs of slots are those at
+    # peak, and not all instances have theirs at once.
     plenty = limit.is_short and not bound.fair.weight and used > 0
     bound.ease = 1 + max(0, bound.whole - used) * EASED / used if plenty else 1.0
     # Where nobody is short, half of what is left is held by those who work, so that they can do

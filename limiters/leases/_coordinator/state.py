@@ -159,6 +159,8 @@ class RoundSums:
     """Of one bound: what the instances add up to that a round has visited so far."""
 
     needs: int = 0
+    shares: int = 0
+    """Fair shares, in whole units."""
     fair: Filling = field(default_factory=Filling)
     level: Filling = field(default_factory=Filling)
     """Of those that do not live on permits."""

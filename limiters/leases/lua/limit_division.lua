@@ -63,9 +63,10 @@ local function visit(name, record, has_lots, orders)
   end
   for b, bound in ipairs(limit.bounds) do
     local need = demand.needs[b]
-    bound.sum_needs = bound.sum_needs + need
+    local share = floor(parts[b])
+    bound.sum_needs, bound.sum_shares = bound.sum_needs + need, bound.sum_shares + share
     if on_permits then
-      bound.sum_aside = bound.sum_aside + floor(parts[b])
+      bound.sum_aside = bound.sum_aside + share
     elseif not limited then
       bound.sum_satisfied = bound.sum_satisfied + need
     end
@@ -79,7 +80,7 @@ end
 -- How much more than it needs or uses an instance may hold of a bound, and who has the slots that are
 -- left over. Whether that changes the next round.
 local function spread(b, bound, is_short)
-  local used = limit.fair_fillings[b].used / shares.parts_of(bound.whole)
+  local used = bound.sum_shares
   local spare, ease, lot, lacking = 0, 1, 0, 0
   bound.needs = bound.sum_needs
   if is_short and limit.fair_weights[b] == 0 and used > 0 then
