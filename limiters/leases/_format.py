@@ -83,6 +83,10 @@ SHAPE = 2**19
 """In parts of this, rounded up, the ratio of a need to the dominant one of its instance is kept: so
 the sum of these by weight, over as many instances as there may be, is exact."""
 
+USE_PARTS = 2**39
+"""In so many parts of a whole bound its use is counted: so the sum of these, over as many instances
+as there may be, is exact."""
+
 EPOCH_INTERVALS = 8
 """For so many sync intervals an instance has a right to one of the slots that are left over."""
 
@@ -216,6 +220,7 @@ _CONSTANTS = (
     "MOST_VISITS",
     "CALM",
     "SHAPE",
+    "USE_PARTS",
     "EPOCH_INTERVALS",
     "PLACES",
     "GOLDEN_PLACES",
@@ -382,7 +387,8 @@ HEADER_BOUND = _fields(
     "pool:pool ledger:p returning:p stayed:f wave "
     "fair_units:amount fair_weight:count level_units:amount level_weight:count "
     "needs:count spare:f ease:f lot:count lacking:count "
-    "sum_needs:count sum_shares:count sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
+    "sum_needs:count sum_shares:count "
+    "sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
     "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "
     "sum_satisfied:count sum_rights:count sum_lacking:count lots:p"
 )

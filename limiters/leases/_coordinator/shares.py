@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limiters.leases._format import CALM, SHAPE, UNITS
+from limiters.leases._format import CALM, SHAPE, UNITS, USE_PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ class Filling:
 
 
 def parts_of(whole: int) -> int:
-    """In how many parts of a unit the use of a bound is counted: many of slots, which are few. If
-    each use were rounded down to slots, a bound could seem free that is not."""
-    return UNITS // whole
+    """In how many parts of a unit the use of a bound is counted. If each use were rounded down to
+    units, a bound could seem free that is used up, by a unit of a rate or by a slot."""
+    return USE_PARTS // whole
 
 
 def in_order(levels: Sequence[Level], wholes: Sequence[int]) -> list[int]:

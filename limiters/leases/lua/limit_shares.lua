@@ -81,9 +81,9 @@ function shares.fill(fillings, demand, units, weights, order)
   end
 end
 
--- In how many parts of a unit the use of a bound is counted: many of slots, which are few.
+-- In how many parts of a unit the use of a bound is counted.
 function shares.parts_of(whole)
-  return floor(UNITS / whole)
+  return floor(USE_PARTS / whole)
 end
 
 -- The level that divides what the others leave of `left` among those that the bound limits: a step of
