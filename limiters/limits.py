@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from keyword import iskeyword
 
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
     MAX_OPERATION_TIME,
@@ -21,6 +23,7 @@ from limiters._rates import (
     whole_slots,
 )
 from limiters._support import validation
+from limiters._support.durations import read_seconds
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, text
 
 __all__ = (
@@ -40,6 +43,10 @@ __all__ = (
 
 MAX_BOUNDS = 16
 """How many bounds a limit has at most: one record of an instance has a part for each."""
+
+
+_NAMELESS = re.compile(r"(?P<amount>[\d.]+(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
+"""A limit of one dimension without a name, in a text."""
 
 
 class Limits:
@@ -105,7 +112,7 @@ class Limits:
     @classmethod
     def parse(cls, text: str) -> Limits:
         """The Limits that `text` means, as the command line, variables and files have them.
-        ArgumentError if it means none. `str()` writes them in the same way.
+        ArgumentError if it means none. `str()` writes them in the same way, and exactly.
 
         >>> limits = Limits.parse("requests=600/60s+10/1s,tokens=90000/60s,calls=20slots")
         >>> limits
@@ -114,7 +121,10 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        return cls(**read_dimensions("text", validation.text("text", text)).by_name("text"))
+        nameless = _NAMELESS.fullmatch(validation.text("text", text))
+        if nameless:
+            return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
+        return cls(**read_dimensions("text", text).by_name("text"))
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
@@ -299,12 +309,19 @@ calls=InFlight(20))
         return isinstance(other, Limits) and self._dimensions == other._dimensions
 
     def __hash__(self) -> int:
-        return hash(self.bounds)
+        return hash(frozenset(self.items()))  # dimensions are equal in any order
 
     def __str__(self) -> str:
+        if "" in self._dimensions:
+            return dimension_text(self._dimensions[""])
         return ",".join(f"{name}={dimension_text(one)}" for name, one in self.items())
 
     def __repr__(self) -> str:
+        if "" in self._dimensions:
+            (bound,) = self.bounds
+            return f"Limits.of({exact(bound.capacity)}, {exact(bound.period)})"
+        if any(not name.isidentifier() or iskeyword(name) for name in self._dimensions):
+            return f"Limits(**{self._dimensions!r})"
         named = ", ".join(f"{name}={one!r}" for name, one in self._dimensions.items())
         return f"Limits({named})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact
 from limiters._support import durations
 from limiters.leases._layout import BoundLayout, layout_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds
@@ -83,8 +83,8 @@ def amount_text(one: BoundTerms) -> str:
     ('600/60s', '20slots')
     """
     if one.slots:
-        return f"{plain(one.capacity)}slots"
-    return f"{plain(one.capacity)}/{durations.written(one.period / 1000)}"
+        return f"{exact(one.capacity)}slots"
+    return f"{exact(one.capacity)}/{durations.written(one.period / 1000)}"
 
 
 def bounds_of(terms: Terms) -> tuple[Bound, ...]:
