@@ -106,7 +106,8 @@ class Limits:
         if isinstance(capacity, Limits):
             return capacity
         limits = cls.__new__(cls)
-        limits._keep({"": Rate(capacity, period)})
+        with validation.named({"per": "period"}):
+            limits._keep({"": Rate(capacity, period)})
         return limits
 
     @classmethod
