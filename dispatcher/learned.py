@@ -216,7 +216,7 @@ class Learned:
         unknown = [name for name, _ in _named(checked) if name not in self._by_dimension]
         if unknown:
             requirement = f"be of the dimensions of start={self._shown()} alone"
-            raise ArgumentError("actual", dict(checked), requirement)
+            raise ArgumentError("actual", actual, requirement)
         self.note(kind, checked)
 
     def note(self, kind: Hashable, actual: AnyCost) -> None:

@@ -295,6 +295,38 @@ calls=InFlight(20))
         named = cost if isinstance(cost, Costs) else self.dimensions
         return tuple(name for name in self.dimensions if name in named and name in self._lasting)
 
+    def check_call(self, name: str, cost: AnyCost, advice: str) -> None:
+        """Refuses the `cost` of a call, as `normal` returns it, that takes no slot although calls
+        are counted: they would run beside those that do. What costs nothing at all is no call.
+
+        >>> limits = Limits(tokens=Rate(9_000), calls=InFlight(20))
+        >>> limits.check_call("cost", Costs({"tokens": 5}), "give its Watcher a batch_cost")
+        Traceback (most recent call last):
+        limiters._support.validation.ArgumentError: cost must name calls, of which each call takes \
+one or more, not {'tokens': 5}; give its Watcher a batch_cost
+        """
+        if not self._slots or not isinstance(cost, Costs) or not cost:
+            return
+        if not any(map(cost.amount, self._slots)):
+            names = " or ".join(self._slots)
+            requirement = f"name {names}, of which each call takes one or more"
+            raise ArgumentError(name, dict(cost), requirement, advice)
+
+    def check_longest_call(self, name: str, longest: float, cost: AnyCost | None = None) -> None:
+        """Refuses calls that may last longer than the limit goes by; those that cost nothing in a
+        dimension where that matters may."""
+        for bound in self.bounds:
+            counts = bound.dimension in self._lasting and longest > bound.max_operation_time
+            if counts and (cost is None or bound.dimension in self.ends_of(cost)):
+                limit = self._dimensions[bound.dimension]
+                raise ArgumentError(
+                    name,
+                    longest,
+                    f"be at most {plain(bound.max_operation_time)} seconds, the "
+                    f"max_operation_time of {bound.dimension or 'the limit'}={limit!r}",
+                    "after a kill its calls count for so long; raise that one, or lower this",
+                )
+
     def _without_dimension(self, name: str, number: float) -> ArgumentError:
         first, told = self.dimensions[0], plain(number)
         example = f"as in {{{first!r}: {told}}}, or {first}={told} where it is a text"

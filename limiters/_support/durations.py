@@ -8,7 +8,13 @@ from fractions import Fraction
 
 from limiters._plain_numbers import exact
 
-UNITS = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+UNITS = {
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3_600),
+    "d": Fraction(86_400),
+}
 
 EXAMPLES = "90, 90s, 5m, 1h30m, 2d, 250ms"
 

@@ -116,7 +116,7 @@ def test_z2_a_dimension_in_which_nothing_was_estimated_can_cost_something_all_th
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 700})
 
-    setting = Setting(LIMITS).run(answer, {"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"requests": 1, "calls": 1})
     assert setting.spent() == (1, 700, 0)
 
 
@@ -266,7 +266,7 @@ def test_an_impossible_cost_is_named_and_changes_nothing(
         with pytest.raises(ArgumentError, match=says):
             settle(batch, actual) if whole else batch[0].settle(actual)
 
-    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000, "calls": 1}, batch_cost={"requests": 1})
     assert setting.spent() == (1, 700, 0)
 
 
