@@ -126,11 +126,13 @@ class Learned:
       one kind.
     * `kinds`: how many kinds are remembered; the least recently used one is forgotten.
 
-    Give it as the `cost` of operations or of a Worker, and settle each in its callback. The
-    estimate is made when the Operation is made. Batches that are settled as a whole teach each of
-    their operations its share, in proportion to its estimate. What failed teaches nothing, and
-    neither does what was free: an answer from a cache does not say what the next one costs. So an
-    estimate is a percentile of what was paid, and never lower than a thousandth of `start`.
+    Give it as the `cost` of operations or of a Worker, and settle each in its callback; or as the
+    `batch_cost` of a Watcher, and settle the batch. The estimate is made when the Operation is
+    made, or the batch. Of a batch that is settled as a whole, the costs that are not learned are
+    taken off; the rest teaches those that are learned, in proportion to their estimates. What
+    failed teaches nothing, and neither does what was free: an answer from a cache does not say what
+    the next one costs. So an estimate is a percentile of what was paid, and never lower than a
+    thousandth of `start`.
 
     Thread-safe.
 
@@ -174,6 +176,11 @@ class Learned:
         self._lock = threading.RLock()  # a signal handler may make an operation, too
         _in_use = True
         _all.add(self)
+
+    @property
+    def is_by_kind(self) -> bool:
+        """Whether the payload says of which kind an operation is."""
+        return self._by is not None
 
     @property
     def estimate_at_first(self) -> AnyCost:

@@ -74,9 +74,13 @@ class ExceedsCapacityError(LimiterError):
             besides = batch_cost.get(self.dimension, 0) if isinstance(batch_cost, Mapping) else 0
         of = f" of {self.dimension}" if self.dimension else ""
         batch = f" and its batch {plain(besides)}{of} besides" if besides else ""
+        if too_much or not besides:
+            what, advice = f"the operation costs {plain(too_much)}{of}{batch}", "split it"
+        else:
+            what, advice = f"its batch costs {plain(besides)}{of}", "lower the batch_cost"
         super().__init__(
-            f"the operation costs {plain(too_much)}{of}{batch}, more than the limiter's "
-            f"max_capacity of {plain(most)}{of}; split it, or raise the capacity"
+            f"{what}, more than the limiter's max_capacity of {plain(most)}{of}; {advice}, or "
+            "raise the capacity"
         )
 
 
@@ -89,7 +93,8 @@ class ReserveTimeoutError(LimiterError, TimeoutError):
         """Seconds."""
         shown = dict(cost) if isinstance(cost, Mapping) else plain(cost)
         super().__init__(
-            f"{shown} was not granted within {plain(timeout)} s; wait longer, or ask for less"
+            f"a reservation of {shown} was not granted within {plain(timeout)} s, as others use "
+            "the limit; wait longer, or ask for less"
         )
 
 

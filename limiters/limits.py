@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from keyword import iskeyword
 
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
@@ -222,7 +223,7 @@ calls=InFlight(20))
         if isinstance(cost, Costs):
             for dimension in cost:
                 if dimension not in self._dimensions:
-                    raise ArgumentError(name, dict(cost), self._names())
+                    raise ArgumentError(name, dict(cost), self._names(), self._advice(dimension))
             for dimension in self._slots:
                 whole_slots(f"{name}[{dimension!r}]", cost.amount(dimension))
             return cost.amount(self.dimensions[0]) if self.is_scalar else cost
@@ -337,6 +338,16 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
             return "be a number: the limit has one dimension, without a name"
         *others, last = self.dimensions
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
+
+    def _advice(self, unknown: str) -> str:
+        """What was meant by a dimension that there is not, as far as can be known."""
+        if "" in self._dimensions:
+            return ""
+        dimension, is_window, _ = unknown.partition("/")
+        if is_window and dimension in self._dimensions:
+            return f"a cost of {dimension} counts in all of its windows"
+        near = get_close_matches(unknown.lower(), self._dimensions, n=1)
+        return f"did you mean {near[0]}?" if near else f"there is no {unknown}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions

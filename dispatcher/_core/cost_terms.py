@@ -64,7 +64,8 @@ class CostTerms:
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """What a batch costs besides its operations."""
-        return self.normal("batch_cost", terms.batch_cost) if terms.batch_cost else self.nothing
+        cost = terms.present_batch_cost
+        return self.normal("batch_cost", cost) if cost else self.nothing
 
     def checked(self, cost: AnyCost, terms: WatcherTerms) -> AnyCost:
         """The `cost` of an operation for a watcher with these terms, in the form of the limiter.

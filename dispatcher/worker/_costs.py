@@ -106,11 +106,13 @@ class MessageCosts:
         return normal
 
 
-def normal_batch_cost(cost: AnyCost, limits: Limits | None) -> AnyCost:
-    """Return the cost of a batch, in the form of the limiter."""
+def normal_batch_cost(cost: AnyCost | Learned, limits: Limits | None) -> AnyCost:
+    """Return the cost of a batch, in the form of the limiter; at first, if it is learned."""
     if limits is None:
         return 0
-    return limits.checked("batch_cost", cost)
+    return limits.checked(
+        "batch_cost", cost.estimate_at_first if isinstance(cost, Learned) else cost
+    )
 
 
 def _check_field(name: str, field: str) -> None:

@@ -26,6 +26,7 @@ class OperationBatch:
     """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
 
     __slots__ = (
+        "batch_cost",
         "buffer",
         "cost",
         "costs",
@@ -61,6 +62,8 @@ class OperationBatch:
         """Of the keys that it holds."""
         self.cost: AnyCost = 0
         """Of its operations."""
+        self.batch_cost = lane.batch_cost
+        """Its own: that of its lane may change while it runs."""
         self.spend: Spend | None = None
         self.settlement: BatchSettlement | None = None
         """What it costs in truth, once its callback has said anything of that."""
@@ -79,7 +82,7 @@ class OperationBatch:
     @property
     def whole_cost(self) -> AnyCost:
         """Of its operations, and of the batch itself."""
-        return self.lane.batch_cost + self.cost
+        return self.batch_cost + self.cost
 
     @property
     def over(self) -> bool:

@@ -71,6 +71,8 @@ class Lanes:
         """The cost of what waits in lanes; what rests before a retry is in none."""
         self.paid: dict[Lane, None] = {}
         """Those whose batches cost something besides."""
+        self.learned: dict[Lane, None] = {}
+        """Those of which that is learned."""
         self._lanes: dict[tuple[int, bool], Lane] = {}
         """By the identity of their watchers, whose class may define `==` as it likes."""
 
@@ -97,7 +99,14 @@ class Lanes:
             lane = self._lanes[id(watcher), free] = Lane(watcher, cost, free=free)
             if cost:
                 self.paid[lane] = None
+            if lane.terms.learned_batch_cost is not None:
+                self.learned[lane] = None
         return lane
+
+    def estimate_again(self) -> None:
+        """Costs of batches that are learned may have changed: it is planned with those of now."""
+        for lane in self.learned if self._batch_cost is not None else ():
+            lane.batch_cost = self._batch_cost(lane.terms)
 
     def batch_costs(self, most: float = math.inf) -> AnyCost:
         """What the batches that all that waits would make cost besides; of at most so many."""
@@ -144,6 +153,7 @@ class Lanes:
             for one in lanes:
                 del self._lanes[id(one.watcher), one.free]
                 self.paid.pop(one, None)
+                self.learned.pop(one, None)
             lane.watcher._home = None
 
     def _both(self, watcher: Watcher) -> list[Lane]:
