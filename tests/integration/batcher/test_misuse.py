@@ -390,4 +390,4 @@ def test_b4_a_loop_that_cannot_be_started_is_tried_again(
         assert watcher.wait(PATIENCE)
     assert seen == [operation]
     assert len(refused) == 2
-    assert "the system starts no thread" in caplog.text
+    assert "the system starts no more threads" in caplog.text
