@@ -240,7 +240,7 @@ def test_single_server_taken_for_a_cluster(shared_redis: EmbeddedRedis) -> None:
 
 def test_sentinels_that_know_no_such_master(sentinel_redis: SentinelRedis) -> None:
     url = sentinel_redis.url.replace(sentinel_redis.NAME, "other")
-    with refused(url, "has no master at present; the Sentinels know of none under that name"):
+    with refused(url, "has no master at present; the Sentinels have none of that name"):
         pass
 
 

@@ -91,7 +91,7 @@ def test_v7_a_batch_cost_and_an_operation_that_are_too_much_together_are_both_na
 ) -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(API))
     watcher = Watcher(ignore, batch_cost={"requests": 1, "tokens": 100})
-    says = "costs 8901 of tokens and its batch 100 of tokens besides, more than .* of 9000 of"
+    says = "costs 8901 of tokens and its batch 100 of tokens in addition, more than .* of 9000 of"
     with pytest.raises(TooExpensiveError, match=says) as caught:
         enqueue(batcher, Operation(watcher, {"tokens": 8_901}, None))
     assert caught.value.dimension == "tokens"
@@ -113,9 +113,13 @@ def test_v7_of_a_number_and_a_batch_cost_the_sum_is_held_against_the_limit() -> 
     batcher.enqueue(Operation(plain, 95, None))
     batcher.enqueue_many([Operation(plain, 95, None), Operation(dear, 90, None)])
     for _ in range(2):  # also once the watcher is known
-        with pytest.raises(TooExpensiveError, match="costs 95 and its batch 10 besides, more than"):
+        with pytest.raises(
+            TooExpensiveError, match="costs 95 and its batch 10 in addition, more than"
+        ):
             batcher.enqueue(Operation(dear, 95, None))
-        with pytest.raises(TooExpensiveError, match="costs 95 and its batch 10 besides, more than"):
+        with pytest.raises(
+            TooExpensiveError, match="costs 95 and its batch 10 in addition, more than"
+        ):
             batcher.enqueue_many([Operation(plain, 95, None), Operation(dear, 95, None)])
     assert batcher.needs_capacity == 280
 
