@@ -1,4 +1,4 @@
-"""The examples' callbacks against servers that refuse: each keeps to what the API says it charged.
+"""The callbacks of the examples with servers that refuse: the limiter counts what the API charged.
 
 The limiter allows twice as much as the API, so that the API has to refuse.
 """
@@ -20,11 +20,11 @@ from limiters import Limits, Rate
 from tests.waiting import until
 
 LONG = 600.0
-"""A period of the limiter in which nothing expires: all that counts is what was charged."""
+"""A period of the limiter in which nothing expires: it counts exactly what was charged."""
 
 
 class Refusal(NamedTuple):
-    """What a server answered that refuses."""
+    """The answer of a server that refuses."""
 
     code: int
     headers: dict[str, str]
@@ -32,7 +32,7 @@ class Refusal(NamedTuple):
 
 
 def counted(limiter: ProvisionedResource) -> float:
-    """What counts of a limit, at its actual cost."""
+    """Return the actual cost that counts against the limit."""
     [ledger] = limiter._ledgers
     return ledger.spent(limiter.clock.now())
 
@@ -41,7 +41,7 @@ def refused(api: Api) -> bool:
     return api.meter.refused > 0
 
 
-def test_z4_a_stream_that_is_refused_counts_for_nothing_and_comes_again() -> None:
+def test_z4_a_refused_stream_counts_nothing_and_is_sent_again() -> None:
     api = ModelApi(1_000, 0.5)
     limiter = ProvisionedResource(Limits(tokens=Rate(1_000_000, per=LONG, burst=1_000_000)))
     with api.served() as url:
@@ -56,7 +56,7 @@ def test_z4_a_stream_that_is_refused_counts_for_nothing_and_comes_again() -> Non
     assert counted(limiter) == api.meter.charged == sum(client.answers)
 
 
-def test_z4_request_units_are_those_of_the_header_whatever_the_status() -> None:
+def test_z4_request_units_are_those_of_the_header_for_any_status() -> None:
     api = RequestUnitsApi(300, 0.5)
     limiter = ProvisionedResource(Limits(units=Rate(1_000_000, per=LONG, burst=1_000_000)))
     with api.served() as url:
@@ -70,7 +70,7 @@ def test_z4_request_units_are_those_of_the_header_whatever_the_status() -> None:
     assert container.charged == pytest.approx(api.meter.charged)
 
 
-def test_z4_unprocessed_items_are_sent_again_and_only_what_was_consumed_counts() -> None:
+def test_z4_unprocessed_items_are_sent_again_and_only_consumed_units_count() -> None:
     api = TableApi(30, 0.3)
     limiter = ProvisionedResource(Limits(units=Rate(1_000_000, per=LONG, burst=1_000_000)))
     with api.served() as url:
@@ -85,7 +85,7 @@ def test_z4_unprocessed_items_are_sent_again_and_only_what_was_consumed_counts()
     assert counted(limiter) == api.meter.charged == 300
 
 
-def test_the_servers_refuse_with_the_headers_of_the_real_ones() -> None:
+def test_the_servers_refuse_with_the_headers_of_the_real_apis() -> None:
     def refusal(api: Api, body: bytes) -> Refusal:
         found: list[Refusal] = []
 
