@@ -33,14 +33,15 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", java.OPTIONS)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Machines are shared: how long an example takes says nothing, nor how long it takes to think of it.
-settings.register_profile(
-    "shared machine",
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("shared machine")
-settings.register_profile(examples.FAST, settings.get_profile("shared machine"), max_examples=20)
+for profile, number in examples.EXAMPLES.items():
+    settings.register_profile(
+        profile,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=number,
+    )
+settings.load_profile(examples.USUAL)
 
 
 @pytest.fixture(scope="session", autouse=True)

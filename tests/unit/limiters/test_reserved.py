@@ -123,7 +123,7 @@ def test_c7_what_is_reserved_is_used_while_nothing_shared_is_held(
 @pytest.mark.parametrize("batch", [1, 20, 200])
 @pytest.mark.parametrize(
     "share",
-    [0.0, 0.1, *(pytest.param(one, marks=pytest.mark.thorough) for one in (0.01, 0.02, 0.05))],
+    [0.0, 0.1, *(pytest.param(one, marks=pytest.mark.long) for one in (0.01, 0.02, 0.05))],
 )
 def test_c1_reserved_capacity_however_small_does_not_lower_the_use_of_what_is_shared(
     share: float, batch: int
