@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from limiters import SharedResource
+from limiters.errors import LeaseManagerError
 from limiters.events import Event
 
 LONG = 20.0
@@ -51,6 +52,23 @@ class Heard:
             for event in self.events
             if event.name == name and (value is None or event.value == value)
         ]
+
+
+def refusal(limiter: SharedResource) -> str:
+    """What is wrong with the requests of a limiter that is not provisioned, once there was one.
+    Waiting until it is provisioned would say that as well, but only at the end."""
+    said = ""
+
+    def was_refused() -> bool:
+        nonlocal said
+        try:
+            limiter.wait_until_provisioned(0)
+        except LeaseManagerError as error:
+            said = str(error)
+        return "has not answered" not in said and bool(said)
+
+    until(was_refused)
+    return said
 
 
 def until(condition: Callable[[], object], *, within: float = 60.0) -> None:
