@@ -141,7 +141,7 @@ class World:
 MIXES = [(1.0, 1.0, 60.0), (1.0, 1.0, 400.0), (1.0, 1.0, 0.0), (4.0, 4.0, 10.0)]
 
 
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(6))
 @given(st.integers(0, 2**32))
 def test_v1_no_window_of_any_rate_is_over_whatever_happens(seed: int) -> None:
     world = World(seed, RATES)
@@ -151,7 +151,7 @@ def test_v1_no_window_of_any_rate_is_over_whatever_happens(seed: int) -> None:
     world.judge()
 
 
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(6))
 @given(st.integers(0, 2**32))
 def test_n1_never_more_calls_than_slots_whatever_happens(seed: int) -> None:
     world = World(seed, CALLS)
