@@ -245,7 +245,7 @@ class ProvisionedGrant:
 def _standing(
     name: str, bound: Bound, ledger: BoundLedger, demand: float, now: float
 ) -> BoundStanding:
-    busy = ledger.spent(now)
+    busy, spending = ledger.spent(now), ledger.spending(now)
     slots = bound.kind is BoundKind.SLOTS
     return BoundStanding(
         dimension=name,
@@ -253,7 +253,9 @@ def _standing(
         reserved=bound.capacity,
         max=bound.capacity,
         demand=demand,
-        spent_reserved=ledger.total(),
+        spent_reserved=spending.estimated,
+        refunded_reserved=spending.refunded,
+        excess_reserved=spending.excess,
         slots_busy=busy if slots else None,
         slots_idle=max(0.0, bound.capacity - busy) if slots else None,
     )

@@ -25,7 +25,7 @@ _PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 
 
 def read_seconds(text: str) -> float | None:
-    """The seconds of a duration; None if it is none. A number without a unit is in seconds.
+    """Return the seconds of a duration; None if it is none. A number without a unit is in seconds.
 
     >>> read_seconds("1h30m"), read_seconds("0.5"), read_seconds("9ms"), read_seconds("soon")
     (5400.0, 0.5, 0.009, None)
@@ -44,7 +44,7 @@ def read_seconds(text: str) -> float | None:
 
 
 def written(seconds: float) -> str:
-    """A duration as it can be read again, in seconds: windows are called by them.
+    """Return a duration in seconds, as it can be read again: windows have such names.
 
     >>> written(60.0), written(0.25), written(86_400)
     ('60s', '0.25s', '86400s')

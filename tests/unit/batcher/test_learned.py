@@ -1,4 +1,4 @@
-"""Law Z6: costs that are learned are a percentile by kind, in bounded memory, high while cold."""
+"""Law Z6: learned costs are a percentile by kind, use bounded memory, and are high at first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ignore(batch: list[Operation]) -> None:
     st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=500),
     st.floats(1, 100),
 )
-def test_z6_a_percentile_is_never_too_low_and_hardly_too_high(
+def test_z6_a_percentile_is_never_too_low_and_at_most_slightly_too_high(
     costs: list[float], percentile: float
 ) -> None:
     seen = CostHistogram()
@@ -54,7 +54,7 @@ def test_z6_a_percentile_is_never_too_low_and_hardly_too_high(
     assert low or seen.percentile(percentile) <= above * GROWTH * (1 + 1e-6)
 
 
-def test_z6_memory_is_bounded_whatever_comes() -> None:
+def test_z6_memory_is_bounded_for_any_costs_and_kinds() -> None:
     chance = random.Random(1)
     seen = CostHistogram()
     for _ in range(20_000):
@@ -66,7 +66,7 @@ def test_z6_memory_is_bounded_whatever_comes() -> None:
     assert [one.kind for one in cost.known()] == list(range(4_999, 4_949, -1))
 
 
-def test_z6_it_is_high_while_cold_and_by_kind() -> None:
+def test_z6_the_estimate_of_a_kind_stays_high_until_enough_was_settled() -> None:
     cost = Learned(4_500, by=lambda payload: payload["model"])
     small, large = {"model": "small"}, {"model": "large"}
     for settled in range(20):
@@ -77,7 +77,7 @@ def test_z6_it_is_high_while_cold_and_by_kind() -> None:
     assert [(one.kind, one.settled, one.cold) for one in cost.known()] == [("small", 20, False)]
 
 
-def test_z6_it_follows_costs_that_change() -> None:
+def test_z6_the_estimate_follows_costs_that_change() -> None:
     cost = Learned(100)
     for _ in range(5_000):
         cost.learn(None, 10)
@@ -101,7 +101,7 @@ def test_z6_the_least_recently_used_kind_is_forgotten() -> None:
 
 
 def run(cost: Any, answer: Any, number: int = 30, **terms: Any) -> list[Any]:
-    """Runs so many operations, one after the other; what each was estimated at."""
+    """Run so many operations one after the other, and return their estimates."""
     estimates = []
     watcher = Watcher(answer, **terms)
     with InlineBatcher() as batcher:
@@ -113,18 +113,18 @@ def run(cost: Any, answer: Any, number: int = 30, **terms: Any) -> list[Any]:
     return estimates
 
 
-def test_operations_learn_from_those_that_were_settled() -> None:
+def test_estimates_learn_from_settled_operations() -> None:
     estimates = run(Learned(500), lambda batch: batch[0].settle(100))
     assert estimates[:20] == [500] * 20
     assert estimates[20:] == [pytest.approx(100, rel=0.06)] * 10
 
 
-def test_a_batch_that_is_settled_as_one_teaches_without_its_batch_cost() -> None:
+def test_estimates_learn_from_a_batch_settled_as_a_whole_without_its_batch_cost() -> None:
     estimates = run(Learned(500), lambda batch: settle(batch, 130), batch_cost=30)
     assert estimates[-1] == pytest.approx(100, rel=0.06)
 
 
-def test_what_failed_or_was_refused_teaches_nothing() -> None:
+def test_estimates_learn_nothing_from_failed_or_refused_operations() -> None:
     cost = Learned(500)
 
     def answer(batch: list[Operation]) -> None:
@@ -135,7 +135,7 @@ def test_what_failed_or_was_refused_teaches_nothing() -> None:
     assert cost.known() == []
 
 
-def test_dimensions_that_are_not_settled_keep_what_they_start_with() -> None:
+def test_dimensions_that_are_not_settled_keep_their_start() -> None:
     cost = Learned({"tokens": 4_500, "requests": 1})
     for _ in range(20):
         cost.learn(None, {"tokens": 1_000})
@@ -316,7 +316,7 @@ def test_wrong_arguments_are_named(arguments: dict[str, Any], says: str) -> None
         Learned(**arguments)
 
 
-def test_a_forked_child_goes_on_whatever_its_parent_was_doing() -> None:
+def test_a_forked_child_goes_on_although_its_parent_held_the_locks() -> None:
     cost = Learned(100)
     held, forked = threading.Event(), threading.Event()
 
