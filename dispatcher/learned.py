@@ -178,11 +178,6 @@ class Learned:
         _all.add(self)
 
     @property
-    def is_by_kind(self) -> bool:
-        """Whether the payload says of which kind an operation is."""
-        return self._by is not None
-
-    @property
     def estimate_at_first(self) -> AnyCost:
         """`start`: what an operation of an unknown kind is estimated to cost."""
         return self._start
@@ -224,9 +219,9 @@ class Learned:
         if unknown:
             requirement = f"be of the dimensions of start={self._shown()} alone"
             raise ArgumentError("actual", actual, requirement)
-        self.note(kind, checked)
+        self._note(kind, checked)
 
-    def note(self, kind: Hashable, actual: AnyCost) -> None:
+    def _note(self, kind: Hashable, actual: AnyCost) -> None:
         """An operation of this kind was settled to `actual`, a cost as its limiter adds it up: that
         is a number where there is one dimension, also if `start` names it. Of other dimensions than
         those of `start` nothing is learned."""
@@ -283,7 +278,7 @@ class KindOfCost:
 
     def learn(self, actual: AnyCost) -> None:
         """It was settled to `actual`."""
-        self._learned.note(self.kind, actual)
+        self._learned._note(self.kind, actual)
 
 
 def _named(cost: AnyCost) -> Iterable[tuple[str, float]]:

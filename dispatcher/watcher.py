@@ -81,7 +81,7 @@ class WatcherTerms:
 def _checked_batch_cost(value: object) -> AnyCost | Learned:
     if not isinstance(value, Learned):
         return checked_cost("batch_cost", value)
-    if value.is_by_kind:
+    if value._by is not None:
         raise ArgumentError(
             "batch_cost",
             value,

@@ -124,7 +124,7 @@ class Rate:
             outer = inner
 
     def _inner_windows(self) -> tuple[Rate, ...]:
-        """Its shorter windows, the longest first, in whichever order they were given."""
+        """Return its shorter windows, the longest first: their order has no meaning."""
         if isinstance(self.also, Rate) or not isinstance(self.also, Iterable):
             advice = "as in also=[Rate(10, per=1)]"
             raise ArgumentError("also", self.also, "be a list of rates, one a window", advice)

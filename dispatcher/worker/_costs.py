@@ -29,7 +29,7 @@ class MessageCosts:
 
     * `limits`: those to whose form costs are brought; None if there is no limiter. Costs in
       dimensions count for nothing then: there is nothing that they could be charged to.
-    * `batch_cost`: what a batch costs besides, in that form.
+    * `batch_cost`: the cost of a batch in addition, in that form.
 
     >>> MessageCosts(2.5).mean
     2.5

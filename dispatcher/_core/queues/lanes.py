@@ -108,8 +108,9 @@ class Lanes:
 
     def estimate_again(self) -> None:
         """Update the batch costs that are learned: planning uses the present estimates."""
-        for lane in self.learned if self._batch_cost is not None else ():
-            lane.batch_cost = self._batch_cost(lane.terms)
+        if self._batch_cost is not None:
+            for lane in self.learned:
+                lane.batch_cost = self._batch_cost(lane.terms)
 
     def batch_costs(self, most: float = math.inf) -> AnyCost:
         """Return the own cost of the batches that all waiting operations would make, at most

@@ -131,7 +131,7 @@ class BatchSettlement:
             estimated = batch.batch_cost + estimated
         paid = _not_negative(self._whole - (self.estimated - estimated))
         if of_batch is not None:
-            of_batch.note(None, _share(paid, batch.batch_cost, estimated))
+            of_batch._note(None, _share(paid, batch.batch_cost, estimated))
         for one in operations:
             learn(one, _share(paid, one._cost, estimated))
 

@@ -155,7 +155,7 @@ def learning_batches(clock: ManualClock, watcher: Watcher, *costs: Any) -> None:
 
 
 def test_a_batch_cost_is_learned_from_what_is_not_the_cost_of_operations() -> None:
-    """So its estimate follows at once, and batches are charged by the one that they began with."""
+    """Batches are charged by the estimate that they began with."""
     learned = Learned({"tokens": 500, "requests": 1})
     charged = []
 
