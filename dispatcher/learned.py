@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -174,6 +175,7 @@ class Learned:
         self._enough = max(SETTLED_LEAST, math.ceil(1 / rare - 1e-9) if rare else REMEMBERED)
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._lock = threading.RLock()  # a signal handler may make an operation, too
+        self._identity = uuid.uuid4().hex
         _in_use = True
         _all.add(self)
 
@@ -262,6 +264,12 @@ class Learned:
     def _shown(self) -> str:
         return repr(dict(self._start)) if isinstance(self._start, Costs) else plain(self._start)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        _received.setdefault(self._identity, self)
+        _forget_some()
+        arguments = self._start, self._percentile, self._by, self._most
+        return _receive, (self._identity, *arguments)
+
     def __repr__(self) -> str:
         return f"Learned(start={self._start!r}, percentile={self._percentile:g})"
 
@@ -284,6 +292,36 @@ class KindOfCost:
 def _named(cost: AnyCost) -> Iterable[tuple[str, float]]:
     """A cost by dimension; the one of a number has no name."""
     return cost.items() if isinstance(cost, Costs) else (("", cost),)
+
+
+MOST_RECEIVED = 100
+"""Learned costs of other processes that a process remembers."""
+
+_received: OrderedDict[str, Learned] = OrderedDict()
+"""By identity, so that all that is sent to a process with one of them learns together there."""
+
+
+def _receive(
+    identity: str,
+    start: AnyCost,
+    percentile: float,
+    by: Callable[[Any], Hashable] | None,
+    kinds: int,
+) -> Learned:
+    """The learned cost of another process, as it is in this one: what was learned there is not
+    sent along."""
+    known = _received.get(identity)
+    if known is None:
+        known = Learned(start, percentile=percentile, by=by, kinds=kinds)
+        known._identity = identity
+        known = _received.setdefault(identity, known)
+        _forget_some()
+    return known
+
+
+def _forget_some() -> None:
+    while len(_received) > MOST_RECEIVED:
+        _received.popitem(last=False)
 
 
 def _begin_in_child() -> None:
