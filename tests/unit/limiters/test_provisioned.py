@@ -114,11 +114,11 @@ def test_v2_who_gathers_in_one_dimension_holds_nothing_of_another() -> None:
     assert clock.now() == 0
 
 
-def test_c9_capacities_change_by_dimension_and_windows_in_proportion() -> None:
+def test_c9_capacities_change_by_dimension_and_shorter_windows_stay() -> None:
     limiter, _ = several(requests=120, calls=5)
-    assert limiter.capacity == {"requests": 20, "tokens": 9_000, "calls": 5}
-    assert [bound.capacity for bound in limiter.limits.bounds] == [120, 20, 9_000, 5]
-    assert limiter.grant({"requests": 100, "calls": 9}).amount == {"requests": 2, "calls": 5}
+    assert limiter.capacity == {"requests": 10, "tokens": 9_000, "calls": 5}
+    assert [bound.capacity for bound in limiter.limits.bounds] == [120, 10, 9_000, 5]
+    assert limiter.grant({"requests": 100, "calls": 9}).amount == {"requests": 1, "calls": 5}
 
 
 @pytest.mark.parametrize(
