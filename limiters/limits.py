@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
 
 from limiters._bound_names import bound_names
@@ -23,7 +24,7 @@ from limiters._rates import (
     whole_slots,
 )
 from limiters._support import validation
-from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, text
+from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
     "BURST",
@@ -39,6 +40,11 @@ __all__ = (
     "read_limits",
     "seconds",
 )
+
+LONGEST_NAME = 64
+"""Characters of the name of a dimension."""
+
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.\-]{{0,{LONGEST_NAME - 1}}}")
 
 MAX_BOUNDS = 16
 """How many bounds a limit has at most: one record of an instance has a part for each."""
@@ -348,9 +354,12 @@ def read_limits(option: str, text: str) -> float | Limits:
 
 
 def _check_name(name: object) -> None:
-    """Refuses what could not be told apart where limits are written as a text."""
-    found = text("the name of a dimension", name)
-    if set(found) & set(",:=/+") or found.split() != [found]:
+    """Refuses what could not be told apart where limits are written as a text, or would affect a
+    terminal, a line of a log or a metric where the name is shown."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ArgumentError(
-            "the name of a dimension", found, "have no space and none of the characters , : = / +"
+            "the name of a dimension",
+            name,
+            f"begin with a letter of a to z or A to Z, and have at most {LONGEST_NAME} of these, "
+            "digits, _ . and -",
         )
