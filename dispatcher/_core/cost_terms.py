@@ -92,4 +92,5 @@ class CostTerms:
         be."""
         if is_covered(self.most, batch_cost + cost):
             return None
-        return TooExpensiveError(cost, self.most, batch_cost)
+        windows = self._limits.tightest_windows if self._limits is not None else {}
+        return TooExpensiveError(cost, self.most, batch_cost, windows)
