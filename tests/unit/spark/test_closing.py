@@ -55,7 +55,7 @@ class Subject:
         at = START + timedelta(seconds=time) if self.time.is_clock else time
         return {"s": "x", "k": key, "t": at}
 
-    def sees(self, now: datetime, *messages: Message) -> list[plainly.Told]:
+    def sees(self, now: datetime, *messages: Message) -> list[plainly.Batch]:
         """Run a micro-batch that begins at `now`, and return the batches that come out."""
         now_ms = round(now.timestamp() * 1000)
         timed_out = self.wakes_ms is not None and self.wakes_ms < now_ms
@@ -94,7 +94,7 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def names(batches: list[plainly.Told]) -> list[list[str]]:
+def names(batches: list[plainly.Batch]) -> list[list[str]]:
     return [[one["k"] for one in messages] for *_, messages in batches]
 
 
@@ -151,7 +151,7 @@ def test_k5_micro_batches_at_any_times_give_the_batches_of_a_plain_builder(
 ) -> None:
     subject = Subject(kind, window, timeout)
     now_ms = 0
-    out: list[plainly.Told] = []
+    out: list[plainly.Batch] = []
     fed: list[tuple[plainly.Rows, datetime]] = []
     for gap_ms, messages in [*gaps, (10_000, [])]:
         now_ms += gap_ms
