@@ -165,11 +165,7 @@ class Admission:
             raise self.explain(operation)
         if self._buffer.closed:
             raise self._stopped()
-        cost = self._costs.normal("cost", operation._cost)
-        refusal = self._costs.refusal(cost, self._costs.of_batch(operation._watcher._terms))
-        if refusal is not None:
-            raise refusal
-        return cost
+        return self._costs.checked(operation._cost, operation._watcher._terms)
 
     def _stopped(self) -> Exception:
         return ForkedError() if self._home.forked else BatcherStoppedError()

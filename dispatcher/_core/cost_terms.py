@@ -46,6 +46,11 @@ class CostTerms:
             raise ArgumentError(name, dict(cost), "be a number without a rate_limiter", advice)
         return cost
 
+    def check_longest_call(self, longest: float) -> None:
+        """Raise ArgumentError if callbacks may take longer than the limiter counts with."""
+        if self._limits is not None:
+            self._limits.check_longest_call("max_operation_time", longest)
+
     @property
     def are_limited(self) -> bool:
         """Whether there is a limiter that is charged."""
@@ -61,6 +66,25 @@ class CostTerms:
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""
         return self.normal("batch_cost", terms.batch_cost) if terms.batch_cost else self.nothing
+
+    def checked(self, cost: AnyCost, terms: WatcherTerms) -> AnyCost:
+        """Return the `cost` of an operation for a watcher with these terms, in the form of the
+        limiter. Raise ArgumentError or TooExpensiveError if it could never be sent as it should."""
+        normal, batch_cost = self.normal("cost", cost), self.of_batch(terms)
+        refusal = self.refusal(normal, batch_cost)
+        if refusal is not None:
+            raise refusal
+        if self._limits is not None and (self.in_flight or terms.max_operation_time):
+            whole, limits = batch_cost + normal, self._limits
+            limits.check_call("cost", whole, self._advice)
+            if terms.max_operation_time is not None:
+                limits.check_longest_call("max_operation_time", terms.max_operation_time, whole)
+        return normal
+
+    @property
+    def _advice(self) -> str:
+        example = ", ".join(f"{name!r}: 1" for name in sorted(self.in_flight)[:1])
+        return f"as in Watcher(..., batch_cost={{{example}}})"
 
     def refusal(self, cost: AnyCost, batch_cost: AnyCost) -> TooExpensiveError | None:
         """Return the error for an operation of `cost` that could never be sent. None if it can

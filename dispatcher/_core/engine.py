@@ -50,6 +50,7 @@ class Engine:
         self._mailbox = environment.mailbox
         # Each part receives some of those above it; none refers to the engine.
         self.costs = CostTerms(limiter)
+        self.costs.check_longest_call(self._max_operation_time)
         self.open_work = OpenWork(buffer, self.costs.nothing)
         self.lanes = Lanes(self.costs.of_batch)
         self.demand = Demand(limiter, self.costs, self.lanes, self.open_work, environment)

@@ -47,10 +47,10 @@ class Settlements:
         self._freed = freed
         self.awaited = False
         """Whether somebody asked when capacity would be there, since some came free last."""
-        self.estimated = 0.0
-        """What calls that have ended and were settled were expected to cost, in all."""
-        self.actual = 0.0
-        """What they did cost."""
+        self.refunded = 0.0
+        """By how much calls that have ended cost less than estimated, each for itself."""
+        self.excess = 0.0
+        """By how much they cost more."""
 
     def report(self, entry: BudgetEntry) -> None:
         """`entry` was settled, or has ended after it was."""
@@ -76,5 +76,5 @@ class Settlements:
         """`entry` is settled for good, once its call has ended."""
         if entry.closed and not entry.accounted:
             entry.accounted = True
-            self.estimated += entry.estimated
-            self.actual += entry.counts
+            self.refunded += max(0.0, entry.estimated - entry.counts)
+            self.excess += max(0.0, entry.counts - entry.estimated)

@@ -164,9 +164,12 @@ class BudgetEntry(Spend):
 
     def abandoned(self, now: float) -> None:
         """The batch was abandoned: it counts for what was charged, or more. Idempotent."""
-        if self.actual is not None and not self.closed:
-            self.actual = max(self.estimated, self.actual)
+        if self.closed:
+            return
         self.closed = True
+        if self.actual is not None:
+            self.actual = max(self.estimated, self.actual)
+            self._settled(self)
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""

@@ -16,11 +16,14 @@ from examples.consumed_capacity import Table
 from examples.metered.apis import Api, ModelApi, RequestUnitsApi, TableApi
 from examples.request_charges import Container
 from examples.streaming_answers import LONGEST, Client
-from limiters import Limits, Rate
+from limiters import InFlight, Limits, Rate
 from tests.waiting import until
 
 LONG = 600.0
 """A period of the limiter in which nothing expires: it counts exactly what was charged."""
+
+
+TOKENS = Limits(tokens=Rate(1_000_000, per=LONG, burst=1_000_000), calls=InFlight(50))
 
 
 class Refusal(NamedTuple):
@@ -33,7 +36,7 @@ class Refusal(NamedTuple):
 
 def counted(limiter: ProvisionedResource) -> float:
     """Return the actual cost that counts against the limit."""
-    [ledger] = limiter._ledgers
+    ledger, *_ = limiter._ledgers
     return ledger.spent(limiter.clock.now())
 
 
@@ -43,10 +46,10 @@ def refused(api: Api) -> bool:
 
 def test_z4_a_refused_stream_counts_nothing_and_is_sent_again() -> None:
     api = ModelApi(1_000, 0.5)
-    limiter = ProvisionedResource(Limits(tokens=Rate(1_000_000, per=LONG, burst=1_000_000)))
+    limiter = ProvisionedResource(TOKENS)
     with api.served() as url:
         client = Client(url)
-        watcher = Watcher(client.ask)
+        watcher = Watcher(client.ask, batch_cost={"calls": 1})
         with Batcher(rate_limiter=limiter) as batcher:
             for number in range(40):
                 cost = {"tokens": LONGEST}
@@ -54,6 +57,21 @@ def test_z4_a_refused_stream_counts_nothing_and_is_sent_again() -> None:
     assert len(client.answers) == 40
     assert refused(api)
     assert counted(limiter) == api.meter.charged == sum(client.answers)
+
+
+def test_z4_a_stream_that_breaks_counts_as_estimated_or_as_what_has_come_if_that_is_more() -> None:
+    """The API goes on to count what it had begun: the part that came is not what it charges."""
+    api = ModelApi(1_000_000, LONG, breaks=1.0)
+    limiter = ProvisionedResource(TOKENS)
+    estimates = [LONGEST, 10]
+    with api.served() as url:
+        client = Client(url)
+        watcher = Watcher(client.ask, batch_cost={"calls": 1}, max_attempts=1)
+        with Batcher(rate_limiter=limiter) as batcher:
+            for tokens in estimates:
+                batcher.enqueue(Operation(watcher, {"tokens": tokens}, "How high is it?"))
+    assert (client.answers, client.broken) == ([], 2)
+    assert LONGEST + 10 < counted(limiter) <= LONGEST + api.lost
 
 
 def test_z4_request_units_are_those_of_the_header_for_any_status() -> None:

@@ -116,7 +116,7 @@ def test_z2_a_dimension_without_an_estimate_can_have_an_actual_cost() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 700})
 
-    setting = Setting(LIMITS).run(answer, {"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"requests": 1, "calls": 1})
     assert setting.spent() == (1, 700, 0)
 
 
@@ -267,7 +267,7 @@ def test_the_error_names_an_impossible_cost_and_nothing_changes(
         with pytest.raises(ArgumentError, match=says):
             settle(batch, actual) if whole else batch[0].settle(actual)
 
-    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000, "calls": 1}, batch_cost={"requests": 1})
     assert setting.spent() == (1, 700, 0)
 
 
