@@ -124,7 +124,7 @@ class Rate:
             outer = inner
 
     def _inner_windows(self) -> tuple[Rate, ...]:
-        """Return its shorter windows, the longest first: their order has no meaning."""
+        """Return its shorter windows, the longest first; the order of `also` does not matter."""
         if isinstance(self.also, Rate) or not isinstance(self.also, Iterable):
             advice = "as in also=[Rate(10, per=1)]"
             raise ArgumentError("also", self.also, "be a list of rates, one a window", advice)
