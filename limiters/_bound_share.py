@@ -300,6 +300,7 @@ class RateShare(BoundShare):
         if terms.period != self.terms.period:
             self.ledger.set_period(terms.period / 1000, now)
             self._recent.seconds = self._corrected.seconds = terms.period / 1000
+        self.ledger.part_of(terms.capacity)
         self.terms = terms
 
     def forget_stamps(self) -> None:

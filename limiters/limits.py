@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
 
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
+from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
 from limiters._plain_numbers import plain
 from limiters._rates import (
@@ -237,15 +237,16 @@ calls=InFlight(20))
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
-        for dimension in value:
+        said = amounts_in(name, value)
+        for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, dict(value), self._names())
+                raise ArgumentError(name, said, self._names())
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, dict(value), f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
-            for dimension, one in value.items()
+            for dimension, one in said.items()
         }
         if self.is_scalar:
             return next(iter(amounts.values()), estimated)

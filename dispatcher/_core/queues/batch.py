@@ -95,25 +95,33 @@ class OperationBatch:
         """Whether its callback may be called: not once it was abandoned. From any thread."""
         return self.state is BatchState.IN_FLIGHT
 
-    def settle_one(self, operation: Operation, actual: object) -> None:
-        """Its callback says that `operation`, which was raised in it, costs `actual`."""
-        (self.settlement or settlement_of(self)).one(operation, actual)
+    def settle_one(self, operation: Operation, actual: object, *, own: bool = False) -> None:
+        """Its callback says that `operation`, which was raised in it, costs `actual`. `own`: it is
+        known that the caller belongs to this attempt."""
+        own = self.check_runs() or own or not operation._attempts
+        (self.settlement or settlement_of(self)).one(operation, actual, own=own)
 
     def settle_whole(self, operations: list[Operation], actual: object) -> None:
         """Its callback says that `operations`, which have to be all of its own, cost `actual`."""
-        self.check_runs()
-        if operations is not self.handed and set(map(id, operations)) != set(
-            map(id, self.operations)
-        ):
-            raise SettlementError(
-                f"these {len(operations)} operations are not the batch of {len(self.operations)} "
-                "in which the first one was raised; pass that batch, or settle each operation by "
-                "itself"
-            )
+        own = self.check_runs()
+        if operations is not self.handed:
+            if set(map(id, operations)) != set(map(id, self.operations)):
+                raise SettlementError(
+                    f"these {len(operations)} operations are not the batch of "
+                    f"{len(self.operations)} in which the first one was raised; pass that batch, "
+                    "or settle each operation by itself"
+                )
+            if not own and any(one._attempts for one in operations):
+                raise SettlementError(
+                    "it is not known which attempt of these operations has cost that: outside of "
+                    "the callback's own thread or task, pass the list that the callback of this "
+                    "attempt received"
+                )
         (self.settlement or settlement_of(self)).whole(actual)
 
-    def check_runs(self, *, closed: bool = False) -> None:
-        """SettlementError unless its callback runs and, as far as can be known, is the caller."""
+    def check_runs(self, *, closed: bool = False) -> bool:
+        """Whether the caller is its callback: in another thread, that is not known. SettlementError
+        unless it runs, and if the caller is another one."""
         if closed or self.state is not BatchState.IN_FLIGHT:
             if self.state is not BatchState.ABANDONED:
                 raise SettlementError("the batch has ended; settle it before its callback returns")
@@ -126,6 +134,7 @@ class OperationBatch:
                 "the operation is in another batch than this callback's; each attempt is settled "
                 "in its own callback"
             )
+        return current is not None
 
     def callback_ended(self, now: float, error: BaseException | None) -> None:
         """For the thread that ran the callback: it returned, or raised `error`."""

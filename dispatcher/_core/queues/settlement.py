@@ -77,11 +77,13 @@ class BatchSettlement:
         """Those that were settled by themselves, and what each of them costs."""
         return list(self._actual.values()) if self._whole is None else []
 
-    def one(self, operation: Operation, actual: object) -> None:
-        """`operation` costs `actual`."""
+    def one(self, operation: Operation, actual: object, *, own: bool) -> None:
+        """`operation` costs `actual`. Unless it is of its `own` attempt, as far as is known, it
+        counts for no less than estimated."""
         estimated = operation._cost
-        self._batch.check_runs()
         checked = self._batch.costs.actual("actual", actual, estimated)
+        if not own:
+            checked = greater(checked, estimated)
         with _settling:
             self._check_open(checked)
             if self._whole is not None:
@@ -91,10 +93,13 @@ class BatchSettlement:
                 )
             _, before = self._actual.get(id(operation), (operation, estimated))
             self._actual[id(operation)] = operation, checked
-            if checked > estimated or before > estimated:
-                excess = greater(checked, estimated) - greater(before, estimated)
-                self._excess = self._excess + excess
-                self._say(self.estimated + self._excess)
+            if before > estimated:  # not by a difference: a sum of floats has lost what is small
+                self._excess = sum(_excess(*one) for one in self._actual.values())
+            elif checked > estimated:
+                self._excess = self._excess + _excess(operation, checked)
+            else:
+                return
+            self._say(self.estimated + self._excess)
 
     def whole(self, actual: object) -> None:
         """All of it costs `actual`."""
@@ -162,6 +167,11 @@ def is_refused_uncharged(error: BaseException) -> bool:
     """Whether it says that a datastore refused a call without charging it to its limit."""
     cause = error.cause if isinstance(error, PartialFailure) else error
     return isinstance(cause, Throttled) and not cause.charged
+
+
+def _excess(operation: Operation, actual: AnyCost) -> AnyCost:
+    """What it costs beyond the estimate, in each dimension."""
+    return greater(actual, operation._cost) - operation._cost
 
 
 def _share(paid: AnyCost, part: AnyCost, whole: AnyCost) -> AnyCost:

@@ -365,6 +365,60 @@ def test_z5_a_stream_is_noted_once_until_the_ledger_looks() -> None:
     assert holder.ledger.spent(0.1) == 25
 
 
+class AbandonedInBetween(BudgetEntry):
+    """The Batcher abandons it while another thread settles it: behind the check."""
+
+    __slots__ = ("_began_at",)
+
+    @property
+    def started_at(self) -> float | None:  # type: ignore[override]
+        if self._began_at is not None:
+            self.abandoned(0.1)
+        return self._began_at
+
+    @started_at.setter
+    def started_at(self, at: float | None) -> None:
+        self._began_at = at
+
+
+def test_z4_what_is_abandoned_while_it_is_settled_counts_as_estimated() -> None:
+    ledger = WindowLedger(CAPACITY, PERIOD, burst=1.0)
+    entry = AbandonedInBetween(40, 0.0, None, ledger.settlements.report)
+    ledger.enter(entry)
+    entry.started(0.0)
+    entry.settle(5)
+    assert ledger.spent(0.2) == 40
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_z5_a_huge_cost_that_is_taken_back_leaves_the_others_as_they_were(at_end: bool) -> None:
+    """In one slice of time; as a float, its cost would swallow theirs."""
+    holder = Holder(CAPACITY, at_end=at_end)
+    for other in [holder.begin(10) for _ in range(3)]:
+        other.settle(10)
+        other.end(0.0)
+    call = holder.begin(20)
+    assert holder.ledger.spent(0.0) == 50
+    call.settle(1e18)
+    assert not holder.ledger.available(0.1)
+    call.settle(5)
+    assert holder.ledger.spent(0.2) == pytest.approx(50)
+    call.end(0.3)
+    assert holder.ledger.spent(0.4) == pytest.approx(35)
+    assert holder.ledger.settled() == pytest.approx(-15, rel=1e-6)
+
+
+def test_z2_a_call_that_costs_more_than_can_be_counted_counts_until_it_expires() -> None:
+    holder, other = Holder(CAPACITY), Holder(0)
+    call = holder.begin(20)
+    call.settle(1e60)
+    call.end(0.1)
+    holder.hand_over(0.99, other, 0.2)
+    assert not holder.ledger.available(0.9)
+    assert not other.ledger.available(0.9)
+    assert 1.0 < holder.ledger.ready_at(1, 0.9) < 1.3
+
+
 def test_a_refund_wakes_those_who_wait_and_nothing_else_does() -> None:
     woken: list[None] = []
     ledger = WindowLedger(CAPACITY, PERIOD, burst=1.0, freed=lambda: woken.append(None))
