@@ -133,7 +133,7 @@ calls=InFlight(20))
         in proportion. ArgumentError of the argument `name` if that is not possible."""
         changed = dict(self._dimensions)
         if isinstance(capacity, Mapping):
-            for dimension, one in capacity.items():
+            for dimension, one in amounts_in(name, capacity).items():
                 if dimension not in changed:
                     raise ArgumentError(name, capacity, self._names())
                 more = amount(f"{name}[{dimension!r}]", one)

@@ -123,7 +123,7 @@ class PermitBudget:
             counts = one.counts
             age = UNKNOWN if began is None else max(0, math.floor((now - began) * 1000))
             excess = 0.0 if began is None else max(0.0, counts - one.cost)
-            is_final = closed and began is not None
+            is_final = began is not None and bool(closed)
             self.uses.append(PermitUse(one, age, min(one.cost, counts), excess, is_final))
             self._recent.append((now if began is None else began, one.cost))
             self.total += one.cost

@@ -91,6 +91,7 @@ class BudgetEntry(Spend):
         "cost",
         "entered",
         "estimated",
+        "noted",
         "paced",
         "place",
         "reported",
@@ -102,7 +103,9 @@ class BudgetEntry(Spend):
     paced: float
     """What its ledger expected it to cost when it paced what follows."""
     entered: float
-    """What its ledger has counted of it, once it has a place."""
+    """What its ledger has entered of it, once it has a place: as if all of it had stayed."""
+    noted: float
+    """What it has counted for when its ledger looked at it last, once it has a place."""
     reported: bool
     """Once it was settled: whether it is among those that its ledger has to look at."""
     accounted: bool

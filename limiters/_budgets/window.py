@@ -364,7 +364,8 @@ class WindowLedger:
                 if spend.cost:
                     self._started[slice_] = before + spend.cost
                 self._total += spend.estimated
-                spend.entered, spend.place = spend.cost, place
+                spend.entered = spend.noted = spend.cost
+                spend.place = place
                 spend.cost = 0
         self._starting = [spend for spend in self._starting if spend.stamp is None]
 
@@ -382,26 +383,29 @@ class WindowLedger:
             self.settlements.account(entry)
 
     def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
-        """`entry`, which has begun and was entered, counts for so much from now on. Both a refund
-        and an excess are of the part that stayed here; the rest of an excess is owed to those who
-        have it now."""
+        """`entry`, which has begun and was entered, counts for so much from now on. A refund is
+        taken from its own part that stayed here. Of an excess, the part of those who have the rest
+        of the entry now is owed to them."""
         assert entry.stamp is not None
-        change, stayed = counts - entry.entered, self._stayed_of(entry)
+        change, stayed = counts - entry.noted, self._stayed_of(entry)
         slice_ = math.ceil(entry.stamp / self._slice)
-        if self._expires(slice_) <= now:
-            change = 0.0
-        elif change > 0:
+        counting = self._expires(slice_) > now
+        here = 0.0
+        if counting and change > 0:
+            here = change * stayed
             slice_ = self._slice_of(entry.stamp)
             self._note_excess(entry, self._expires(slice_))
             if stayed < 1:
                 self.owed.append((slice_ * self._slice, change * (1 - stayed)))
-        after = max(0.0, self._started.get(slice_, 0.0) + change * stayed)
-        if slice_ in self._started or (change > 0 and after):
-            # From here on without a call, so that it is counted once.
+        elif counting and slice_ in self._started:
+            here = max(change, -entry.entered * stayed)
+        after = max(0.0, self._started.get(slice_, 0.0) + here)
+        if here:  # from here on without a call, so that it is counted once
             self._started[slice_] = after
-        self._corrected += counts - entry.entered
-        entry.entered = counts
-        if self._expires(slice_) > now:
+            entry.entered += here / stayed
+        entry.noted = counts
+        self._corrected += change
+        if counting:
             self._pace_again(entry, counts, stayed, now)
 
     def _note_excess(self, entry: BudgetEntry, until: float) -> None:

@@ -161,8 +161,8 @@ def test_z1_a_refund_makes_room_at_once() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bool) -> None:
-    """Where a call is alone: the estimate counts when it starts, a part of it goes with each
-    hand-over, and each settlement changes the part that has stayed."""
+    """The estimate counts when a call starts, and a part of it goes with each hand-over. A refund
+    is taken in full from what stayed, as far as that suffices; an excess is in proportion."""
     chance = random.Random(seed)
     kind = EndWindowLedger if at_end else WindowLedger
     ledger = kind(1_000_000, PERIOD, burst=1.0)
@@ -190,7 +190,9 @@ def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bo
                 call.settle(float(chance.choice([0, 5, 50, 500])))
             else:
                 call.end(now)
-            plain[call.spend] = call, here + (call.counts() - before) * stayed, stayed
+            change = call.counts() - before
+            here += change * stayed if change > 0 else max(change, -here)
+            plain[call.spend] = call, here, stayed
         elif deed < 0.95:
             part = chance.choice([0.1, 0.5, 1.0])
             ledger.split(part, now)
@@ -282,8 +284,20 @@ def test_z3_a_refund_is_of_the_part_that_stayed() -> None:
     holder.hand_over(0.25, other, 0.1)
     call.settle(40)
     call.end(0.2)
-    assert holder.ledger.spent(0.2) == pytest.approx(30)
+    assert holder.ledger.spent(0.2) == pytest.approx(20)
     assert other.ledger.spent(0.2) == pytest.approx(20)
+
+
+def test_z3_a_refund_is_of_no_more_than_its_own_part_that_stayed() -> None:
+    """Another call began at the same time."""
+    holder, other = Holder(CAPACITY), Holder(CAPACITY)
+    call, beside = holder.begin(60), holder.begin(20)
+    holder.hand_over(0.75, other, 0.1)
+    for one, actual in ((call, 10), (beside, 20)):
+        one.settle(actual)
+        one.end(0.2)
+    assert holder.ledger.spent(0.2) == pytest.approx(5)
+    assert other.ledger.spent(0.2) == pytest.approx(60)
 
 
 def test_z3_a_refund_is_dropped_once_all_went() -> None:
@@ -371,7 +385,7 @@ class AbandonedInBetween(BudgetEntry):
     __slots__ = ("_began_at",)
 
     @property
-    def started_at(self) -> float | None:  # type: ignore[override]
+    def started_at(self) -> float | None:
         if self._began_at is not None:
             self.abandoned(0.1)
         return self._began_at
@@ -513,7 +527,7 @@ _correct = WindowLedger._correct
 def corrected_again(ledger: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
     """A settlement that is said again counts again."""
     _correct(ledger, entry, counts, now)
-    entry.entered = entry.estimated
+    entry.noted = entry.estimated
 
 
 def released_while_it_runs(ledger: EndWindowLedger) -> float:
@@ -524,7 +538,12 @@ def released_while_it_runs(ledger: EndWindowLedger) -> float:
 @pytest.mark.parametrize(
     ("where", "name", "mistake", "law"),
     [
-        (WindowLedger, "_stayed_of", refunded_in_full, test_z3_a_refund_is_of_the_part_that_stayed),
+        (
+            WindowLedger,
+            "_stayed_of",
+            refunded_in_full,
+            test_z3_a_refund_is_of_no_more_than_its_own_part_that_stayed,
+        ),
         (
             BudgetEntry,
             "counts",
