@@ -35,8 +35,8 @@ def settle(batch: Iterable[Operation], actual: float | Mapping[str, float]) -> N
 
 
 class RunningCall:
-    """The batch that `operations` are raised in now. Who is given it may settle them from any
-    thread: it is known of which attempt it speaks."""
+    """The batch that `operations` are raised in now: to settle them from any thread, as those of
+    this attempt."""
 
     def __init__(self, operations: list[Operation]) -> None:
         self._batch = batch_of(operations[0])
