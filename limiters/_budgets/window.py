@@ -206,12 +206,11 @@ class WindowLedger:
             late = change > 0 and paid_until > now
             self._paid_until = max(self._paid_until, now) if late else paid_until
 
-    def _learn(self, entry: BudgetEntry, counts: float) -> None:
+    def _learn(self, estimated: float, counts: float) -> None:
         """How much of an estimate a call costs: of what was estimated in the last period or so."""
-        if entry.closed and entry.estimated and not entry.accounted:
-            weight = min(1.0, entry.estimated / self.capacity) if self.capacity else 1.0
-            likely = self._likely + (min(1.0, counts / entry.estimated) - self._likely) * weight
-            self._likely = max(LEAST_LIKELY, likely)
+        weight = min(1.0, estimated / self.capacity) if self.capacity else 1.0
+        likely = self._likely + (min(1.0, counts / estimated) - self._likely) * weight
+        self._likely = max(LEAST_LIKELY, likely)
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -370,17 +369,23 @@ class WindowLedger:
         self._starting = [spend for spend in self._starting if spend.stamp is None]
 
     def _note_settlements(self, now: float) -> None:
-        for entry in self.settlements.each():
-            counts = min(entry.counts, max(entry.estimated, self._most))
-            if entry.place is None:
-                change = counts - entry.cost
+        reported, settlements = self._to_settle, self.settlements
+        for entry in tuple(reported):
+            entry.reported = False  # first: what is settled from here on is reported again
+            counts = entry.counts
+            if counts > self._most:
+                counts = max(entry.estimated, self._most)
+            if entry.place is not None:
+                self._correct(entry, counts, now)
+            elif change := counts - entry.cost:
                 self._corrected += change
                 entry.cost = counts
                 self._pace_again(entry, counts, 1.0, now)
-            else:
-                self._correct(entry, counts, now)
-            self._learn(entry, counts)
-            self.settlements.account(entry)
+            if entry.closed and not entry.accounted:
+                settlements.account(entry, counts)
+                if entry.estimated:
+                    self._learn(entry.estimated, counts)
+            settlements.dealt_with(entry)
 
     def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
         """`entry`, which has begun and was entered, counts for so much from now on. A refund is

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dispatcher._core.queues.settlement import (
     BatchSettlement,
-    is_refused_uncharged,
-    last_settlement_of,
-    settlement_of,
+    end_of_callback,
+    settle_one,
+    settle_whole,
 )
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
@@ -99,7 +99,7 @@ class OperationBatch:
         """Its callback says that `operation`, which was raised in it, costs `actual`. `own`: it is
         known that the caller belongs to this attempt."""
         own = self.check_runs() or own or not operation._attempts
-        (self.settlement or settlement_of(self)).one(operation, actual, own=own)
+        settle_one(self, operation, actual, own=own)
 
     def settle_whole(self, operations: list[Operation], actual: object) -> None:
         """Its callback says that `operations`, which have to be all of its own, cost `actual`."""
@@ -117,7 +117,7 @@ class OperationBatch:
                     "the callback's own thread or task, pass the list that the callback of this "
                     "attempt received"
                 )
-        (self.settlement or settlement_of(self)).whole(actual)
+        settle_whole(self, actual)
 
     def check_runs(self, *, closed: bool = False) -> bool:
         """Whether the caller is its callback: in another thread, that is not known. SettlementError
@@ -139,11 +139,7 @@ class OperationBatch:
     def callback_ended(self, now: float, error: BaseException | None) -> None:
         """For the thread that ran the callback: it returned, or raised `error`."""
         self.returned_at = now
-        if error is not None and is_refused_uncharged(error):
-            settlement_of(self)
-        settlement = last_settlement_of(self)
-        if settlement is not None:
-            settlement.end(error)
+        end_of_callback(self, error)
         if self.spend is not None:
             self.spend.ended(now)
 
