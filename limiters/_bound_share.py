@@ -19,6 +19,7 @@ from limiters._budgets.recent import Recent
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
 from limiters._budgets.slots import SlotLedger
+from limiters._budgets.spending import Spending
 from limiters._budgets.window import WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._messages import BoundReply, BoundTerms, Entries, Terms
@@ -91,10 +92,9 @@ class BoundShare(ABC):
 
     # What it spent, and what it needs.
 
-    @property
-    def spent_in_all(self) -> float:
-        """What has begun, on its share and by permits."""
-        return self.ledger.total() + self.permit.total
+    def spending(self, now: float) -> Spending:
+        """What was spent on its share, and by permits."""
+        return self.ledger.spending(now).plus(self.permit.spending())
 
     @abstractmethod
     def sample(self, now: float) -> None:

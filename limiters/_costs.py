@@ -121,6 +121,9 @@ def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
 
 def checked_cost(name: str, value: object) -> AnyCost:
     """`value` as a cost: a number, or a mapping of dimensions to numbers; zero or more."""
+    if isinstance(value, str):
+        advice = "by dimension it is a mapping, as in {'tokens': 812}"
+        raise ArgumentError(name, value, "be a number", advice)
     if isinstance(value, NUMBERS) or not isinstance(value, Mapping):
         return amount(name, value, zero=True)
     amounts = {}

@@ -187,11 +187,6 @@ class InstanceShare:
         """What may be spent at once of the first bound, after a rest."""
         return self.bounds[0].burst(now < self.until, self.terms.factor, now)
 
-    @property
-    def spent_in_all(self) -> float:
-        """What has begun, on its share of the first bound and by permits."""
-        return self.bounds[0].spent_in_all
-
     def spent(self, now: float) -> float:
         """What it spent on its share of the first bound in the last period: not what it
         inherited."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from keyword import iskeyword
 
 from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
     MAX_OPERATION_TIME,
@@ -21,6 +23,7 @@ from limiters._rates import (
     whole_slots,
 )
 from limiters._support import validation
+from limiters._support.durations import read_seconds
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, text
 
 __all__ = (
@@ -40,6 +43,10 @@ __all__ = (
 
 MAX_BOUNDS = 16
 """How many bounds a limit has at most: one record of an instance has a part for each."""
+
+
+_NAMELESS = re.compile(r"(?P<amount>[\d.]+(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
+"""A limit of one dimension without a name, in a text."""
 
 
 class Limits:
@@ -99,13 +106,14 @@ class Limits:
         if isinstance(capacity, Limits):
             return capacity
         limits = cls.__new__(cls)
-        limits._keep({"": Rate(capacity, period)})
+        with validation.named({"per": "period"}):
+            limits._keep({"": Rate(capacity, period)})
         return limits
 
     @classmethod
     def parse(cls, text: str) -> Limits:
         """The Limits that `text` means, as the command line, variables and files have them.
-        ArgumentError if it means none. `str()` writes them in the same way.
+        ArgumentError if it means none. `str()` writes them in the same way, and exactly.
 
         >>> limits = Limits.parse("requests=600/60s+10/1s,tokens=90000/60s,calls=20slots")
         >>> limits
@@ -114,7 +122,10 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        return cls(**read_dimensions("text", validation.text("text", text)).by_name("text"))
+        nameless = _NAMELESS.fullmatch(validation.text("text", text))
+        if nameless:
+            return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
+        return cls(**read_dimensions("text", text).by_name("text"))
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
@@ -285,6 +296,38 @@ calls=InFlight(20))
         named = cost if isinstance(cost, Costs) else self.dimensions
         return tuple(name for name in self.dimensions if name in named and name in self._lasting)
 
+    def check_call(self, name: str, cost: AnyCost, advice: str) -> None:
+        """Refuses the `cost` of a call, as `normal` returns it, that takes no slot although calls
+        are counted: they would run beside those that do. What costs nothing at all is no call.
+
+        >>> limits = Limits(tokens=Rate(9_000), calls=InFlight(20))
+        >>> limits.check_call("cost", Costs({"tokens": 5}), "give its Watcher a batch_cost")
+        Traceback (most recent call last):
+        limiters._support.validation.ArgumentError: cost must name calls, of which each call takes \
+one or more, not {'tokens': 5}; give its Watcher a batch_cost
+        """
+        if not self._slots or not isinstance(cost, Costs) or not cost:
+            return
+        if not any(map(cost.amount, self._slots)):
+            names = " or ".join(self._slots)
+            requirement = f"name {names}, of which each call takes one or more"
+            raise ArgumentError(name, dict(cost), requirement, advice)
+
+    def check_longest_call(self, name: str, longest: float, cost: AnyCost | None = None) -> None:
+        """Refuses calls that may last longer than the limit goes by; those that cost nothing in a
+        dimension where that matters may."""
+        for bound in self.bounds:
+            counts = bound.dimension in self._lasting and longest > bound.max_operation_time
+            if counts and (cost is None or bound.dimension in self.ends_of(cost)):
+                limit = self._dimensions[bound.dimension]
+                raise ArgumentError(
+                    name,
+                    longest,
+                    f"be at most {plain(bound.max_operation_time)} seconds, the "
+                    f"max_operation_time of {bound.dimension or 'the limit'}={limit!r}",
+                    "after a kill its calls count for so long; raise that one, or lower this",
+                )
+
     def _without_dimension(self, name: str, number: float) -> ArgumentError:
         first, told = self.dimensions[0], plain(number)
         example = f"as in {{{first!r}: {told}}}, or {first}={told} where it is a text"
@@ -300,12 +343,19 @@ calls=InFlight(20))
         return isinstance(other, Limits) and self._dimensions == other._dimensions
 
     def __hash__(self) -> int:
-        return hash(self.bounds)
+        return hash(frozenset(self.items()))  # dimensions are equal in any order
 
     def __str__(self) -> str:
+        if "" in self._dimensions:
+            return dimension_text(self._dimensions[""])
         return ",".join(f"{name}={dimension_text(one)}" for name, one in self.items())
 
     def __repr__(self) -> str:
+        if "" in self._dimensions:
+            (bound,) = self.bounds
+            return f"Limits.of({exact(bound.capacity)}, {exact(bound.period)})"
+        if any(not name.isidentifier() or iskeyword(name) for name in self._dimensions):
+            return f"Limits(**{self._dimensions!r})"
         named = ", ".join(f"{name}={one!r}" for name, one in self._dimensions.items())
         return f"Limits({named})"
 

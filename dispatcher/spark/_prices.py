@@ -89,8 +89,12 @@ class Prices:
             chosen = MostCost.of(form.normal("max_batch_cost", bound))
             _check_batch(batch_cost, of_batch, chosen, "max_batch_cost")
         most = MostCost.of(dict(most.amounts), dict(chosen.amounts))
+        of_row = form.by_dimension(cost)
+        if limits is not None and not limits.is_scalar:
+            known = of_batch + Costs(dict.fromkeys(of_row, 1))
+            limits.check_call("cost", known, "as in batch_cost={'calls': 1}, once a batch")
         return cls(
-            form.by_dimension(cost),
+            of_row,
             of_batch,
             chosen.less(of_batch),
             most.less(of_batch),

@@ -117,8 +117,9 @@ class Worker:
         self._settler = Settler(environment)
         self._calls = Calls(environment, self.handler, self._settler, policy)
         limits = None if options.rate_limiter is None else options.rate_limiter.limits
-        costs = MessageCosts(options.cost, limits)
-        watcher = self._calls.watcher(normal_batch_cost(options.batch_cost, limits))
+        batch_cost = normal_batch_cost(options.batch_cost, limits)
+        costs = MessageCosts(options.cost, limits, batch_cost)
+        watcher = self._calls.watcher(batch_cost)
         self._intake = Intake(timeline, costs, options.rate_limiter, watcher, policy)
         self._leasing = Leasing(
             environment,

@@ -8,6 +8,7 @@ from typing import Protocol
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spend import BudgetEntry, Payment, Spend, Tenure, nothing
+from limiters._budgets.spending import Spending
 from limiters._budgets.window import WindowLedger
 from limiters.limits import Bound, BoundKind
 
@@ -61,6 +62,9 @@ class BoundLedger(Protocol):
 
     def total(self) -> float:
         """What has begun, since this ledger was made."""
+
+    def spending(self, now: float) -> Spending:
+        """The same, and what settlements have changed of it."""
 
     def charged(self) -> float:
         """What was charged, since this ledger was made, and not cancelled."""

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
+from limiters._budgets.spending import Spending
 from limiters._support.float_error import ALL_BUT_ERROR
 
 LOOK_AGAIN = 0.25
@@ -118,6 +119,10 @@ class SlotLedger:
         """How many slots calls have taken that have begun, since this ledger was made."""
         self.spent(0.0)
         return self._total + self.running
+
+    def spending(self, now: float) -> Spending:
+        """The same; slots are not settled."""
+        return Spending(self.total())
 
     def charged(self) -> float:
         """How many slots were taken, since this ledger was made, by what was not cancelled."""

@@ -174,6 +174,8 @@ class BudgetEntry(Spend):
         """The batch was abandoned: it counts for what was charged, or more. Idempotent."""
         if not self.closed:
             self.closed = ABANDONED
+            if self.actual is not None:
+                self._settled(self)
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from limiters._budgets.inherited import InheritedSpending
 from limiters._budgets.settlements import Settlements, Stay
 from limiters._budgets.spend import BudgetEntry, Payment, Tenure, nothing
+from limiters._budgets.spending import Spending
 from limiters._guard import guard_of
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.limits import BURST
@@ -302,6 +303,12 @@ class WindowLedger:
         """How much more the calls of `charged` have cost than estimated, as far as is known: less
         than zero if it was less."""
         return self._corrected
+
+    def spending(self, now: float) -> Spending:
+        """What was spent since this ledger was made, and what settlements have changed of it."""
+        if self._to_settle:
+            self._note_settlements(now)
+        return Spending(self.total(), self.settlements.refunded, self.settlements.excess)
 
     @property
     def starting(self) -> float:

@@ -109,7 +109,10 @@ class AcquireQueue:
 
     def reserve(self, cost: object, timeout: Seconds | None) -> Reservation:
         """What waits until `cost` is granted as its block begins, and ends it with the block."""
-        return Reservation(self._checked(cost), _seconds_of(timeout), self, self._clock)
+        checked = self._checked(cost)
+        advice = "add them to the cost; what is no call may be spent with acquire()"
+        self.limits.check_call("cost", checked, advice)
+        return Reservation(checked, _seconds_of(timeout), self, self._clock)
 
     def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
         """Waits until `cost` is granted, and charges it; False if that took too long. Whatever

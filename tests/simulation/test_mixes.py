@@ -99,9 +99,9 @@ def jain(shares: Sequence[float]) -> float:
         ("1:1", 4, 30),
         ("halves", 4, 30),
         *(
-            pytest.param(name, count, 96, marks=marks)
+            pytest.param(name, count, 96, marks=pytest.mark.long)
             for name in MIXES
-            for count, marks in ((4, pytest.mark.thorough), (12, pytest.mark.long))
+            for count in (4, 12)
         ),
     ],
 )

@@ -176,10 +176,10 @@ def test_n4_an_abandoned_call_keeps_its_slot_unless_it_is_not_strict(strict: boo
 
 BUSY = [
     # slots, instances, shortest and longest call
-    pytest.param(50, 30, 0.05, 5, marks=pytest.mark.thorough),
+    pytest.param(50, 30, 0.05, 5, marks=pytest.mark.long),
     (20, 4, 0.2, 1),
-    pytest.param(5, 12, 0.05, 1, marks=pytest.mark.thorough),
-    pytest.param(2, 10, 0.05, 0.05, marks=pytest.mark.thorough),
+    pytest.param(5, 12, 0.05, 1, marks=pytest.mark.long),
+    pytest.param(2, 10, 0.05, 0.05, marks=pytest.mark.long),
     pytest.param(2, 10, 6, 6, marks=pytest.mark.long),
     (1, 3, 0.05, 5),
 ]

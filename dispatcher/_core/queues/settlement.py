@@ -26,8 +26,8 @@ just settling."""
 
 
 def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, own: bool) -> None:
-    """`operation` of `batch` costs `actual`. Unless the caller is of its `own` attempt, as far as is
-    known, it counts for no less than estimated."""
+    """Note that `operation` of `batch` costs `actual`; no less than estimated, unless the caller is
+    known to be of its `own` attempt."""
     checked = batch.costs.actual("actual", actual, operation._cost)
     if not own:
         checked = greater(checked, operation._cost)

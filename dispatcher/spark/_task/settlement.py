@@ -15,6 +15,7 @@ from dispatcher.spark._rows.packs import Pack
 from dispatcher.spark._task.handed import places_of
 from dispatcher.spark.context import SubjectRows
 from limiters._costs import NUMBERS, AnyCost, checked_cost
+from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.errors import SettlementError
 
 Places = Sequence[int]
@@ -110,10 +111,15 @@ class CallSettlement:
 
     def _places(self, subject: object, rows: Iterable[Any] | None) -> Places:
         if rows is None:
-            found = [one for one in self._subjects if subject in (one, one.subject)]
-            if not found:
-                raise SettlementError(f"{subject!r} is none of context.subjects")
-            return range(found[0].start, found[0].end)
+            return self._places_of(subject)
+        if subject is not None:
+            advice = "rows of which the subject is named are settled together"
+            raise ArgumentError("rows", UNSHOWN, "be left out where subject is given", advice)
+        if any(unit.costs is None for unit in self._units):
+            raise SettlementError(
+                "a batch of EventTimeSink has one cost, and its messages have none of their own: "
+                "leave rows out to settle the batch"
+            )
         try:
             places = places_of(self._handed, rows)
         except KeyError:
@@ -125,6 +131,17 @@ class CallSettlement:
             raise SettlementError("there are no rows in rows: leave it out to settle all of them")
         return places
 
+    def _places_of(self, subject: object) -> Places:
+        if not self._subjects:
+            raise SettlementError(
+                "the rows of a subject do not lie together in this batch, and context.subjects is "
+                "empty: name them by rows=, or leave subject out to settle the batch"
+            )
+        found = [one for one in self._subjects if subject in (one, one.subject)]
+        if not found:
+            raise SettlementError(f"{subject!r} is none of context.subjects")
+        return range(found[0].start, found[0].end)
+
     def _estimate(self, places: Places) -> AnyCost:
         """What some of the rows were charged."""
         whole = tuple(places)
@@ -132,6 +149,6 @@ class CallSettlement:
         for number, some in groupby(whole, lambda place: bisect_right(self._begins, place) - 1):
             unit, begin = self._units[number], self._begins[number]
             mine = [place - begin for place in some]
-            all_of_it = len(mine) == self._begins[number + 1] - begin
-            costs.append(unit.cost if all_of_it and unit.records is None else unit.cost_of(mine))
+            all_of_it = len(mine) == self._begins[number + 1] - begin and unit.records is None
+            costs.append(unit.cost if all_of_it or unit.costs is None else unit.cost_of(mine))
         return sum(costs)

@@ -52,6 +52,7 @@ def run(
     *,
     at_once: int = 10_000,
     columns: Columns | None = None,
+    cut: Cut | None = None,
     packed: bool = True,
     **told: Any,
 ) -> dict[str, float]:
@@ -61,7 +62,7 @@ def run(
     job = TaskJob(
         for_tasks(sending),
         columns or Columns("subject", "time"),
-        Cut(10, most),
+        cut or Cut(10, most),
         "number",
         "orders",
         1,

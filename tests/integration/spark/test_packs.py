@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -82,6 +82,7 @@ def run(
     at_once: int = 7,
     gate: Any = None,
     cut: Cut | None = None,
+    query: str = "orders",
     **told: Any,
 ) -> dict[str, float]:
     """The rows of a task, `at_once` in a record batch; what it counted."""
@@ -93,7 +94,7 @@ def run(
         COLUMNS,
         cut or Cut(most.most_rows, most.most_cost),
         "number",
-        "orders",
+        query,
         batch,
         claim,
         gate=gate,
@@ -156,20 +157,27 @@ def test_k8_a_batch_holds_several_subjects_and_the_context_says_which_rows_are_w
         assert (part.first, part.last, part.late) == (0, 1, False)
 
 
-def test_a_handler_that_reads_the_subject_of_several_is_told_so_in_the_log_once(
+def test_the_log_hints_once_a_query_that_a_batch_of_several_has_no_single_subject(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contexts, "_SAID", threading.Event())
+    monkeypatch.setattr(contexts, "_hinted", set())
+
+    def shows(batch: list[Any], context: Context) -> None:
+        assert f"key={context.key!r}" in repr(pickle.loads(pickle.dumps(context)))
 
     def reads(batch: list[Any], context: Context) -> None:
-        repr(context)
         assert context.subject is None or len(context.subjects) == 1
 
+    run(shows, rows("abcdefghijkl"))
     run(reads, rows("a"))
     assert caplog.messages == []
-    run(reads, rows("abcdefghijkl"))
-    (said,) = caplog.messages
-    assert "query 'orders' has read context.subject, which is None in a batch of several" in said
+    for _ in range(2):
+        for query in ("orders", "returns"):
+            run(reads, rows("abcdefghijkl"), query=query)
+    said = "a handler of query {!r} has read context.subject, which is None in a batch of several"
+    assert [one.partition(" subjects:")[0] for one in caplog.messages] == [
+        said.format(query) for query in ("orders", "returns")
+    ]
 
 
 def test_log_lines_of_an_executor_name_the_handler(caplog: pytest.LogCaptureFixture) -> None:

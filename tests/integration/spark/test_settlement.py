@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tenacity.wait import wait_fixed
 
+from dispatcher.outcomes import PartialFailure
+from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.settlement import RowSettlements
 from dispatcher.spark.context import Context
 from limiters import ArgumentError, LimiterConfig
@@ -152,6 +155,13 @@ WRONG: list[tuple[type[Exception], str, Settle]] = [
         lambda batch, context: context.settle({"tokens": 1}, rows=[]),
     ),
     (
+        ArgumentError,
+        "rows must be left out where subject is given",
+        lambda batch, context: context.settle(
+            {"tokens": 1}, subject=context.subjects[0], rows=batch[:1]
+        ),
+    ),
+    (
         SettlementError,
         "row 0 of the batch was settled together with other rows",
         lambda batch, context: overlapping(batch, context),
@@ -169,6 +179,110 @@ def test_z_what_cannot_be_settled_is_refused_and_changes_nothing(
         context.settle({"tokens": 5}, rows=batch)
 
     sent(shared_redis, "wrong", tries)
+
+
+PACKS, SINGLE, LANE, UNORDERED, BUILT = "packs", "pack=False", "a lane", "no order", "built"
+KINDS: dict[str, dict[str, Any]] = {
+    PACKS: {},
+    SINGLE: {"packed": False},
+    LANE: {
+        "packed": False,
+        "columns": Columns(None, "time", subject="subject"),
+        "cut": Cut(10, same_subject=False),
+    },
+    UNORDERED: {
+        "packed": False,
+        "columns": Columns(None, None),
+        "cut": Cut(10, same_subject=False, in_order=False),
+    },
+    BUILT: {
+        "packed": False,
+        "columns": Columns("subject", "time", "end", messages="messages"),
+        "cut": Cut(1, each=True),
+    },
+}
+"""What the tasks of each kind of sink are given; `built` are those of EventTimeSink."""
+
+
+def built(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each subject's rows as the messages of one batch."""
+    subjects = dict.fromkeys(row["subject"] for row in given)
+    return [
+        {"subject": subject, "time": 0, "end": 1}
+        | {"messages": [row for row in given if row["subject"] == subject]}
+        for subject in subjects
+    ]
+
+
+APART = "context.subjects is empty: name them by rows"
+WHOLE = "EventTimeSink has one cost.*leave rows out to settle the batch"
+
+
+@pytest.mark.parametrize(
+    ("kind", "by", "refused"),
+    [
+        (PACKS, "subject", ""),
+        (PACKS, "rows", ""),
+        (SINGLE, "subject", ""),
+        (SINGLE, "rows", ""),
+        (LANE, "subject", APART),
+        (LANE, "rows", ""),
+        (UNORDERED, "subject", APART),
+        (UNORDERED, "rows", ""),
+        (BUILT, "subject", ""),
+        (BUILT, "rows", WHOLE),
+    ],
+)
+def test_z_a_handler_settles_by_what_the_batches_of_its_sink_have(
+    kind: str, by: str, refused: str, shared_redis: EmbeddedRedis
+) -> None:
+    given = rows(20, 4)
+    taken: list[int] = []
+
+    def settle(batch: list[Any], context: Context) -> None:
+        taken.append(len(batch))
+        if refused:
+            with pytest.raises(SettlementError, match=refused):
+                context.settle(
+                    {"tokens": 0}, **{by: batch[0]["subject"] if by == "subject" else batch}
+                )
+            context.settle({"tokens": 0})
+        elif by == "rows":
+            context.settle({"tokens": 0}, rows=batch)
+        else:
+            for one in context.subjects:
+                context.settle({"tokens": 0}, subject=one.subject)
+
+    run(
+        settle,
+        built(given) if kind == BUILT else given,
+        limiter=LimiterConfig(
+            url=shared_redis.url,
+            name=f"{kind}-{by}",
+            shared_capacity=MANY,
+            lease_time=1.0,
+            max_interval=0.1,
+        ),
+        cost={"tokens": 9},
+        batch_cost={"calls": 1},
+        **KINDS[kind],
+    )
+
+    assert sum(taken) == len(given), "all of them, though the limit has tokens for eleven"
+
+
+def test_z_what_is_left_of_a_built_batch_is_settled_as_all_of_it() -> None:
+    left: list[int] = []
+
+    def settle(batch: list[Any], context: Context) -> None:
+        left.append(len(batch))
+        context.settle({"tokens": 1}, subject=context.subjects[0])
+        if context.attempt == 1:
+            raise PartialFailure(batch[1:])
+
+    run(settle, built(rows(3, 4)), cost={"tokens": 2}, retry=wait_fixed(0.01), **KINDS[BUILT])
+
+    assert sorted(left) == [3, 3, 3, 4, 4, 4]
 
 
 def test_without_a_limit_settling_is_checked_and_has_no_effect() -> None:

@@ -37,7 +37,7 @@ LIMITS = Limits(
 
 
 class Setting:
-    """A limiter, a Batcher, and what is left for a period after a batch."""
+    """A limiter and a Batcher, to see what a batch has spent at its end."""
 
     def __init__(self, capacity: float | Limits = 10_000, **options: Any) -> None:
         self.clock = ManualClock()
@@ -47,7 +47,7 @@ class Setting:
         self.batcher = InlineBatcher(clock=self.clock, rate_limiter=self.limiter, **options)
 
     def run(self, on_batch: OnBatch, *costs: Any, seconds: float = 1.0, **terms: Any) -> Setting:
-        """Raises one batch of operations of these costs; errors of its callback are raised."""
+        """Raise one batch of operations of these costs, and raise the errors of its callback."""
         watcher = Watcher(on_batch, **terms)
         with self.batcher:
             operations = [
@@ -61,7 +61,7 @@ class Setting:
         return self
 
     def spent(self) -> Any:
-        """What counts of the limit."""
+        """Return the spent amount that counts against the limit."""
         ledgers = self.limiter._ledgers
         amounts = [ledger.spent(self.clock.now()) for ledger in ledgers]
         return amounts[0] if len(amounts) == 1 else tuple(amounts)
@@ -82,14 +82,14 @@ def test_a_batch_is_settled_with_its_batch_cost() -> None:
     assert Setting().run(answer, 100, 200, batch_cost=50).spent() == 25
 
 
-def test_an_operation_that_is_settled_leaves_the_others_and_the_batch_cost_as_told() -> None:
+def test_settling_one_operation_changes_neither_the_others_nor_the_batch_cost() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(10)
 
     assert Setting().run(answer, 100, 200, batch_cost=50).spent() == 260
 
 
-def test_z5_while_an_answer_streams_it_only_grows() -> None:
+def test_z5_while_an_answer_streams_the_charge_is_never_below_the_estimate() -> None:
     setting = Setting()
     counted = []
 
@@ -113,11 +113,11 @@ def test_a_dimension_that_is_not_named_costs_what_was_estimated() -> None:
     assert setting.spent() == (1, 1_034, 0)
 
 
-def test_z2_a_dimension_in_which_nothing_was_estimated_can_cost_something_all_the_same() -> None:
+def test_z2_a_dimension_without_an_estimate_can_have_an_actual_cost() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 700})
 
-    setting = Setting(LIMITS).run(answer, {"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"requests": 1, "calls": 1})
     assert setting.spent() == (1, 700, 0)
 
 
@@ -146,7 +146,7 @@ def test_z4_each_attempt_is_charged_and_settled_by_itself() -> None:
 
 
 @pytest.mark.parametrize(("charged", "counts"), [(True, 150), (False, 0)])
-def test_z4_a_refusal_says_whether_it_was_charged(charged: bool, counts: float) -> None:
+def test_z4_a_refusal_counts_only_if_it_was_charged(charged: bool, counts: float) -> None:
     setting = Setting(pause_time=120.0)
 
     def answer(batch: list[Operation]) -> None:
@@ -160,7 +160,7 @@ def test_z4_a_refusal_says_whether_it_was_charged(charged: bool, counts: float) 
         setting.batcher.stop()
 
 
-def test_z4_of_a_part_that_was_refused_without_charge_the_rest_counts() -> None:
+def test_z4_if_a_part_is_refused_without_charge_the_rest_counts() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[1].settle(20)
         if batch[0].attempt == 1:
@@ -175,7 +175,7 @@ def test_z4_of_a_part_that_was_refused_without_charge_the_rest_counts() -> None:
         setting.batcher.stop()
 
 
-def test_z4_what_was_abandoned_counts_as_estimated() -> None:
+def test_z4_an_abandoned_batch_counts_as_estimated() -> None:
     errors: list[SettlementError] = []
 
     def answer(batch: list[Operation]) -> None:
@@ -191,8 +191,9 @@ def test_z4_what_was_abandoned_counts_as_estimated() -> None:
     assert setting.spent() == 100
 
 
-def test_a_refund_makes_room_for_what_waits() -> None:
-    """Told 60 of 100 each, used 10 each: they go one after the other, not one a minute."""
+def test_a_refund_makes_room_for_waiting_operations() -> None:
+    """Each is estimated at 60 of 100 and costs 10: they are sent one after the other, not one a
+    minute."""
 
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(10)
@@ -224,7 +225,7 @@ def test_a_refund_wakes_another_batcher_of_the_limiter() -> None:
         assert answered.wait(20), "it would otherwise wait for a minute"
 
 
-def test_without_a_limiter_it_is_accepted_and_checked() -> None:
+def test_without_a_limiter_a_settlement_is_accepted_and_checked() -> None:
     seen = []
 
     def answer(batch: list[Operation]) -> None:
@@ -239,7 +240,7 @@ def test_without_a_limiter_it_is_accepted_and_checked() -> None:
     assert seen
 
 
-# Bad input: an error that says which, and the ledger unchanged.
+# Wrong arguments: the error names them, and the ledger is unchanged.
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_without_a_limiter_it_is_accepted_and_checked() -> None:
     ],
 )
 @pytest.mark.parametrize("whole", [False, True])
-def test_an_impossible_cost_is_named_and_changes_nothing(
+def test_the_error_names_an_impossible_cost_and_nothing_changes(
     actual: Any, says: str, whole: bool
 ) -> None:
     def answer(batch: list[Operation]) -> None:
@@ -267,7 +268,7 @@ def test_an_impossible_cost_is_named_and_changes_nothing(
         with pytest.raises(ArgumentError, match=says):
             settle(batch, actual) if whole else batch[0].settle(actual)
 
-    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000, "calls": 1}, batch_cost={"requests": 1})
     assert setting.spent() == (1, 700, 0)
 
 
@@ -282,7 +283,7 @@ def test_an_impossible_number_is_refused(actual: Any) -> None:
     assert Setting().run(answer, 100).spent() == 100
 
 
-def test_slots_alone_cannot_be_settled() -> None:
+def test_a_cost_of_slots_only_cannot_be_settled() -> None:
     def answer(batch: list[Operation]) -> None:
         with pytest.raises(ArgumentError, match="calls in flight are counted as long as they last"):
             batch[0].settle(0)
@@ -290,7 +291,7 @@ def test_slots_alone_cannot_be_settled() -> None:
     Setting(Limits(calls=InFlight(2))).run(answer, 1)
 
 
-def test_an_operation_that_was_never_raised_is_refused() -> None:
+def test_settling_an_operation_that_was_never_raised_is_refused() -> None:
     operation = Operation(Watcher(lambda batch: None), 1, None)
     with pytest.raises(SettlementError, match="was not raised; settle it in its callback"):
         operation.settle(1)
@@ -301,7 +302,7 @@ def test_an_operation_that_was_never_raised_is_refused() -> None:
         batcher.stop()
 
 
-def test_an_operation_that_waits_for_its_retry_is_refused() -> None:
+def test_settling_an_operation_that_waits_for_its_retry_is_refused() -> None:
     def answer(batch: list[Operation]) -> None:
         raise ValueError
 
@@ -314,7 +315,7 @@ def test_an_operation_that_waits_for_its_retry_is_refused() -> None:
         batcher.stop()
 
 
-def test_a_batch_that_has_ended_is_refused() -> None:
+def test_settling_a_batch_that_has_ended_is_refused() -> None:
     kept: list[list[Operation]] = []
     setting = Setting().run(kept.append, 100)
     with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
@@ -324,8 +325,8 @@ def test_a_batch_that_has_ended_is_refused() -> None:
     assert setting.spent() == 100
 
 
-def test_a_stranger_is_refused() -> None:
-    """Another callback than its own."""
+def test_settling_an_operation_of_another_batch_is_refused() -> None:
+    """The callback of one batch settles an operation of another."""
     first: list[Operation] = []
 
     setting = Setting()
@@ -346,7 +347,7 @@ def test_a_stranger_is_refused() -> None:
     assert setting.spent() == 300
 
 
-def test_only_a_whole_batch_is_settled_as_one() -> None:
+def test_settle_refuses_operations_that_are_not_a_whole_batch() -> None:
     def answer(batch: list[Operation]) -> None:
         stranger = Operation(Watcher(print), 1, None)
         with pytest.raises(SettlementError, match="these 1 operations are not the batch of 2"):
@@ -362,7 +363,7 @@ def test_only_a_whole_batch_is_settled_as_one() -> None:
     assert Setting().run(answer, 100, 200).spent() == 5
 
 
-def test_what_was_estimated_to_cost_nothing_has_nothing_to_settle() -> None:
+def test_a_cost_that_was_estimated_as_nothing_cannot_be_settled() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(0)
         with pytest.raises(SettlementError, match="estimated to cost nothing"):
@@ -399,7 +400,7 @@ def test_v1_a_dimension_that_is_used_up_keeps_nothing_back_that_does_not_need_it
 
     started: list[str] = []
     setting = Setting(LIMITS)
-    watcher = Watcher(answer, max_batch_size=1, batch_cost={"requests": 1})
+    watcher = Watcher(answer, max_batch_size=1, batch_cost={"requests": 1, "calls": 1})
     with setting.batcher:
         setting.batcher.enqueue(Operation(watcher, {"tokens": 10_000}, "answer"))
         setting.batcher.enqueue(Operation(watcher, {}, "list"))
@@ -518,7 +519,7 @@ def test_a_mapping_that_raises_is_no_cost(actual: Any) -> None:
             with pytest.raises(ArgumentError, match="actual must be a mapping that can be read"):
                 settling(actual)
 
-    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1, "calls": 1})
     assert setting.spent() == (1, 1_000, 0)
     with pytest.raises(ArgumentError, match="cost must be a mapping that can be read"):
         Operation(Watcher(print), actual, None)
@@ -534,7 +535,7 @@ def test_what_is_no_batch_is_refused() -> None:
     assert Setting().run(answer, 100).spent() == 100
 
 
-# Without a Batcher.
+# Reservations, without a Batcher.
 
 
 def test_a_reservation_of_nothing_cannot_be_settled() -> None:
@@ -551,13 +552,16 @@ def test_z2_reservations_that_name_a_dimension_only_afterwards_wait_for_it() -> 
     limiter = ProvisionedResource(LIMITS, clock=clock)
     with limiter:
         for _ in range(2):
-            with limiter.reserve({"requests": 1}) as paid:
+            with limiter.reserve({"requests": 1, "calls": 1}) as paid:
                 paid.settle({"tokens": 6_000})
-        with pytest.raises(ReserveTimeoutError), limiter.reserve({"requests": 1}, timeout=0):
+        with (
+            pytest.raises(ReserveTimeoutError),
+            limiter.reserve({"requests": 1, "calls": 1}, timeout=0),
+        ):
             pass
-        assert limiter.ready_at({"requests": 1}) == pytest.approx(60, rel=0.01)
+        assert limiter.ready_at({"requests": 1, "calls": 1}) == pytest.approx(60, rel=0.01)
         clock.advance(61)
-        with limiter.reserve({"requests": 1}, timeout=0):
+        with limiter.reserve({"requests": 1, "calls": 1}, timeout=0):
             pass
 
 
@@ -575,19 +579,19 @@ def test_a_reservation_is_settled_in_its_block() -> None:
         paid.settle({"tokens": 1})
 
 
-def test_a_reservation_that_has_not_begun_is_refused() -> None:
+def test_settling_a_reservation_that_has_not_begun_is_refused() -> None:
     limiter = ProvisionedResource(100)
     with limiter, pytest.raises(SettlementError, match="in its block alone"):
         limiter.reserve(10).settle(5)
 
 
-def test_a_reservation_counts_for_what_was_settled_whatever_ends_it() -> None:
+def test_a_reservation_that_ends_with_an_error_counts_as_settled() -> None:
     limiter = ProvisionedResource(100, period=60)
     with limiter:
         with contextlib.suppress(KeyError), limiter.reserve(100) as paid:
             paid.settle(40)
             raise KeyError
-        assert limiter.acquire(60, timeout=20), "else it would wait for a minute"
+        assert limiter.acquire(60, timeout=20), "it would otherwise wait for a minute"
 
 
 def test_coroutines_settle_reservations() -> None:
@@ -604,7 +608,7 @@ def test_coroutines_settle_reservations() -> None:
 def test_z3_a_first_settlement_just_after_the_callback_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another thread may come between the end of the callback and the Batcher's look at it."""
+    """Another thread may settle between the end of the callback and the Batcher's look at it."""
     tried = []
     original = OperationBatch.callback_ended
 

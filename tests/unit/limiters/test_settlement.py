@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.spend import BudgetEntry, Spend
+from limiters._budgets.spending import Spending
 from limiters._budgets.window import WindowLedger
 from tests.examples import examples
 
@@ -274,7 +276,7 @@ def test_z3_a_settlement_counts_once_however_often_it_is_said() -> None:
     call.end(0.2)
     call.end(0.3)
     assert holder.ledger.spent(0.3) == 30
-    assert (holder.ledger.settlements.estimated, holder.ledger.settlements.actual) == (80, 30)
+    assert holder.ledger.spending(0.3) == Spending(80, refunded=50)
     assert holder.ledger.settled() == -50
 
 
@@ -335,6 +337,32 @@ def test_z3_what_stayed_is_known_after_any_number_of_hand_overs() -> None:
     call.end(5.2)
     assert holder.ledger.spent(5.2) == pytest.approx(0, abs=1e-9)
     assert other.ledger.spent(5.2) == pytest.approx(20)
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_sums_of_spending_never_fall_and_their_difference_is_the_actual_cost(at_end: bool) -> None:
+    holder = Holder(CAPACITY, at_end=at_end)
+    sums = [holder.ledger.spending(0.0)]
+    costs = {30: 10.0, 20: 25.0, 15: 15.0, 5: 0.0}
+    for number, (cost, actual) in enumerate(costs.items()):
+        call = holder.begin(cost)
+        for said in (cost + 7.0, actual):  # an answer that streams
+            call.settle(said)
+            sums.append(holder.ledger.spending(0.1))
+        call.end(0.2 + number / 10)
+        sums.append(holder.ledger.spending(0.5))
+    abandoned, lost = holder.begin(10), holder.begin(10)
+    for call, actual in ((abandoned, 4.0), (lost, 12.0)):
+        call.settle(actual)
+        call.spend.abandoned(0.6)
+        sums.append(holder.ledger.spending(0.6))
+        call.spend.ended(0.7)
+        sums.append(holder.ledger.spending(0.7))
+    for before, after in itertools.pairwise(sums):
+        assert all(one <= other for one, other in zip(before, after, strict=True))
+    assert sums[-1] == Spending(90, refunded=25, excess=7)
+    estimated, refunded, excess = sums[-1]
+    assert estimated - refunded + excess == sum(costs.values()) + 10 + 12
 
 
 @pytest.mark.parametrize("at_end", [False, True])

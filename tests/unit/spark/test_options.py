@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from dispatcher.spark import (
     EventTimeSink,
@@ -143,6 +143,47 @@ def test_an_order_that_the_format_cannot_keep_is_refused(
 
     with pytest.raises(ArgumentError, match=said):
         job_of({"handler": HANDLER, **options}, READINGS)
+
+
+@pytest.mark.spark4
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "handler must name a function"),
+        ({"handler": "x"}, "handler must be a callable or 'module:function'"),
+        (
+            {"handler": HANDLER, "maxBatchsize": "5", "limt": "x"},
+            "option must be one of .*, not 'limt'",
+        ),
+        (
+            {"handler": HANDLER, "concurrency": "many"},
+            "concurrency must be a whole number, not 'many'",
+        ),
+        ({"handler": HANDLER, "maxBatchSize": "0"}, "maxBatchSize must be at least 1, not 0"),
+        ({"handler": HANDLER, "reservedCapacity": "-1"}, "reservedCapacity must be zero or more"),
+        ({"handler": HANDLER, "maxAttempts": "3"}, "maxAttempts must go with 'retryWait'"),
+        ({"handler": HANDLER, "retryWait": "-1"}, "retryWait must be zero or more seconds"),
+        ({"handler": HANDLER, "costColumn": "m"}, "costColumn must be a column, not 'm'"),
+        ({"handler": HANDLER, "cost": "m * 2"}, "cost must be a column of the DataFrame, not 'm'"),
+        ({"handler": HANDLER, "cost": "id ** 2"}, "cost must be made of numbers, names of columns"),
+        ({"handler": HANDLER, "cost": "a=1, a=2"}, "cost must name each dimension once"),
+        ({"handler": HANDLER, "batchCost": "a=some"}, "batchCost must be a number, not 'some'"),
+        ({"handler": HANDLER, "batchCost": "a"}, "batchCost must be a number, not 'a'"),
+        (
+            {"handler": HANDLER, "redis": "redis://db", "limit": "x", "sharedCapacity": "a=five"},
+            "sharedCapacity must have an amount and its window for a, as in a=600/60s",
+        ),
+        (
+            {"handler": HANDLER, "sharedCapacity": "5"},
+            "sharedCapacity must go with 'limit'",
+        ),
+    ],
+)
+def test_wrong_options_of_the_format_are_refused(options: dict[str, str], said: str) -> None:
+    from dispatcher.spark.sinks.data_source import job_of
+
+    with pytest.raises(ArgumentError, match=said):
+        job_of(options, StructType([StructField("id", LongType())]))
 
 
 @pytest.mark.spark4
