@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from keyword import iskeyword
 
 from limiters._bound_names import bound_names
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
+from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
 from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import exact, plain
@@ -158,7 +158,7 @@ calls=InFlight(20))
         names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
         changed: dict[str, float] = {}
         if isinstance(capacity, Mapping):
-            for called, one in capacity.items():
+            for called, one in amounts_in(name, capacity).items():
                 if called not in names:
                     raise ArgumentError(name, capacity, self._names(names))
                 changed[called] = amount(f"{name}[{called!r}]", one)
@@ -266,15 +266,16 @@ calls=InFlight(20))
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
-        for dimension in value:
+        said = amounts_in(name, value)
+        for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, dict(value), self._names())
+                raise ArgumentError(name, said, self._names())
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, dict(value), f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
-            for dimension, one in value.items()
+            for dimension, one in said.items()
         }
         if self.is_scalar:
             return next(iter(amounts.values()), estimated)
