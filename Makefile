@@ -87,7 +87,7 @@ test: java install $(VENV)/spark.jsa
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) -m 'not long'
 
 long: java install $(VENV)/spark.jsa
-	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) -m long
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --hypothesis-profile many -m 'long or hypothesis'
 
 fast: install
 	@$(BIN)/python -m pytest --numprocesses auto --hypothesis-profile fast -m 'not thorough and not long' \

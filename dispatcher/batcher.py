@@ -226,7 +226,7 @@ class Batcher:
         if self._engine_thread.on_own_thread:  # an observer: it begins after this turn
             self._engine.post(self._engine.pausing.begin, length)
         else:
-            self._engine_thread.ask(self._engine.pause_and_tell, None, length)
+            self._engine_thread.ask(self._engine.pause_and_wake, None, length)
 
     def resume(self) -> None:
         """Ends a pause before its time."""

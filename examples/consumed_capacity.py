@@ -2,7 +2,11 @@
 
 An item costs a write unit for each KB begun; here all are estimated at the largest, 4 units. The
 answer has ConsumedCapacity for the whole batch, which is settled, and UnprocessedItems, which were
-not charged: they alone are sent again.
+not charged: they alone are sent again. Units count when a request has been carried out, so the
+limit counts from the end of calls.
+
+The table has fewer units than this program is allowed, as if another one used the rest: so items
+come back, and requests are refused.
 """
 
 import json
@@ -25,6 +29,7 @@ from dispatcher import (
     settle,
 )
 from examples.metered.apis import TableApi
+from limiters import Limits, Rate
 
 UNITS, ITEMS, LARGEST = 500, 600, 4
 chance = random.Random(7)
@@ -36,7 +41,7 @@ class Table:
     def __init__(self, url: str) -> None:
         self.url = url
         self.written: list[int] = []
-        self.unprocessed = 0
+        self.unprocessed = self.refused = 0
 
     def write(self, batch: list[Operation]) -> None:
         """The callback: up to 25 items."""
@@ -62,22 +67,25 @@ class Table:
             with error:
                 if "ProvisionedThroughputExceeded" not in json.load(error)["__type"]:
                     raise
+                self.refused += 1
                 raise Throttled(retry_after=0.1, charged=False) from None
 
 
 def main() -> None:
     """Write items of up to 4 KB."""
-    api = TableApi(1.1 * UNITS)
+    api = TableApi(0.8 * UNITS)
     with api.served() as url:
         table = Table(url)
         watcher = Watcher(table.write, max_batch_size=25)
-        limiter = ProvisionedResource(UNITS)
+        limiter = ProvisionedResource(Limits(units=Rate(UNITS, counts="end")))
         with Batcher(rate_limiter=limiter, max_concurrent_batches=4) as batcher:
             for number in range(ITEMS):
                 item = {"id": number, "bytes": chance.randrange(200, LARGEST * 1024)}
                 batcher.enqueue(Operation(watcher, LARGEST, item, batchable=True))
     print(f"{len(table.written)} items written for {api.meter.charged:.0f} units")
     print(f"{table.unprocessed} came back unprocessed, and were sent again")
+    print(f"{table.refused} requests were refused as a whole")
+    assert table.unprocessed + table.refused
     assert sorted(table.written) == list(range(ITEMS))
     print("done")
 

@@ -2,7 +2,11 @@
 answer is what it has taken.
 
 The size of a document is known, its charge is not: so it is estimated high, and settled by the
-header, whatever the status. A refusal (429) says in `x-ms-retry-after-ms` when to come again.
+header, whatever the status. It counts when a request has been carried out, so the limit counts from
+the end of calls. A refusal (429) says in `x-ms-retry-after-ms` when to come again.
+
+The container has fewer units than this program is allowed, as if another one used the rest: so some
+requests are refused.
 """
 
 import json
@@ -17,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from dispatcher import Batcher, Operation, ProvisionedResource, Throttled, Watcher
 from examples.metered.apis import RequestUnitsApi
+from limiters import Limits, Rate
 
 UNITS, DOCUMENTS = 2_000, 500
 chance = random.Random(7)
@@ -56,11 +61,11 @@ class Container:
 
 def main() -> None:
     """Create documents of 1 to 8 KB."""
-    api = RequestUnitsApi(1.1 * UNITS)
+    api = RequestUnitsApi(0.8 * UNITS)
     with api.served() as url:
         container = Container(url)
         watcher = Watcher(container.create)
-        limiter = ProvisionedResource(UNITS)
+        limiter = ProvisionedResource(Limits(units=Rate(UNITS, counts="end")))
         with Batcher(rate_limiter=limiter, max_concurrent_batches=20) as batcher:
             for number in range(DOCUMENTS):
                 kb = chance.uniform(1, 8)
@@ -68,6 +73,7 @@ def main() -> None:
     ratio = container.charged / container.estimated
     print(f"{container.charged:,.0f} request units charged, {ratio:.2f} of the estimates")
     print(f"the API has refused {api.meter.refused:.0f} calls")
+    assert api.meter.refused
     assert abs(container.charged - api.meter.charged) < 0.01
     print("done")
 

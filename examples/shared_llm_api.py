@@ -37,7 +37,7 @@ def work(url: str) -> None:
         shared_capacity=Limits.parse(LIMITS), lease_manager=leases, max_interval=0.25
     )
     watcher = Watcher(call, max_batch_size=2, batch_cost={"requests": 1, "calls": 1})
-    with Batcher(rate_limiter=limiter) as batcher:
+    with Batcher(rate_limiter=limiter, max_operation_time=5) as batcher:
         for number in range(PROMPTS):
             tokens = TOKENS[number % 2]
             batcher.enqueue(Operation(watcher, {"tokens": tokens}, tokens, batchable=True))

@@ -75,6 +75,10 @@ RECORDS = (
         "dispatcher:limit_used:ratio",
         lambda pace: measures.used(RULES, pace.window(2 * MINUTE)),
     ),
+    Record(
+        "dispatcher:limit_taken:ratio",
+        lambda pace: measures.taken(RULES, pace.window(2 * MINUTE)),
+    ),
     Record("dispatcher:slots_used:ratio", lambda pace: measures.slots_used(RULES)),
     Record("dispatcher:limit_wanted:ratio", lambda pace: measures.wanted(RULES)),
     Record("dispatcher:failed_batches:ratio", lambda pace: measures.failed(pace.window(300))),
@@ -144,8 +148,8 @@ ALERTS = (
         "info",
         lambda pace: measures.never_binds(pace.window(DAY)),
         60 * MINUTE,
-        f"{LIMIT_NAMED_FIRST} was used to {{{{ $value | humanizePercentage }}}} at most "
-        "within a day, while another dimension was used up",
+        f"{LIMIT_NAMED_FIRST} was taken to {{{{ $value | humanizePercentage }}}} at most "
+        "within a day, while another dimension was full",
         "Perhaps operations do not name this dimension in their costs, so that it limits nothing, "
         "or name it in a smaller unit; compare its spending with what the API reports. If that is "
         "right, the limit allows far more of it than the other dimensions let through, and nothing "
@@ -188,10 +192,12 @@ ALERTS = (
         10 * MINUTE,
         "Limit {{ $labels.limit }} is used to {{ $value | humanizePercentage }} only, while "
         "instances wait for it",
-        "Some instance holds what it does not use, or nothing is granted. In the dashboard of the "
-        "limit see who holds much and spends little (a callback that hangs, a program that asks "
-        "and does not spend), whether partitions are overdue, and whether anything is "
-        "granted. `dispatcher leases --evict` takes from one what it holds.",
+        "Some instance holds what it does not use, estimates are far above actual costs, or "
+        "nothing is granted. In the dashboard of the limit see who holds much and spends little "
+        "(a callback that hangs, a program that asks and does not spend), whether more counts than "
+        "is spent (then estimate less: see DispatcherEstimatesOff), whether partitions are "
+        "overdue, and whether anything is granted. `dispatcher leases --evict` takes from one what "
+        "it holds.",
         _of_limit("Who shares it?"),
     ),
     Alert(

@@ -29,14 +29,35 @@ def here(more: str = "") -> str:
     return f"{CLUSTER}, {more}" if more else CLUSTER
 
 
+def spent_each_second(combine: str, prefix: str, by: str, window: str, where: str) -> str:
+    """The estimated cost of calls when they begin, less refunds and with excess when they end.
+    `prefix`: that of the metrics, of instances or of the cluster.
+
+    For a moment there may be more refunds than calls that begin.
+    """
+
+    def rate(counter: str) -> str:
+        return f"{combine} {by} (rate({prefix}_{counter}_cost_total{{{where}}}[{window}]))"
+
+    return f"clamp_min({rate('spent')} - {rate('refunded')} + {rate('excess')}, 0)"
+
+
 def spent(by: str, window: str, where: str = "") -> str:
-    """Shared cost that is spent in one period of the limit."""
+    """Shared cost that is spent in one period of the limit, at its actual cost if it is known."""
     of_limit = f"{{{where}}}" if where else ""
+    shared = f'{_and(where)}kind="shared"'
     return (
-        f"max {by} (rate(dispatcher_cluster_spent_cost_total"
-        f'{{{_and(where)}kind="shared"}}[{window}]))'
+        f"{spent_each_second('max', 'dispatcher_cluster', by, window, shared)}"
         f" * max {by} (dispatcher_cluster_period_seconds{of_limit})"
     )
+
+
+def counts(by: str, window: str, where: str = "") -> str:
+    """Shared cost that counts in a period of the limit: of calls that run, what was estimated."""
+    of_limit = f"{{{where}}}" if where else ""
+    spent = f"dispatcher_cluster_spent_last_period_cost{of_limit}"
+    rates = f"max {by} (dispatcher_cluster_period_seconds{of_limit})"
+    return f"max {by} (avg_over_time({spent}[{window}])) and {rates}"
 
 
 def capacity(by: str, where: str = "", kind: str = "shared") -> str:
@@ -61,10 +82,20 @@ def bound_used(by: str, window: str, where: str = "") -> str:
     return f"{used(by, window, where)}\nor\n{slots_used(by, where)}"
 
 
+def taken(by: str, window: str, where: str = "") -> str:
+    """The part of a limit that counts: 1 leaves no room, also if actual costs will be lower."""
+    return f"({counts(by, window, where)}) / ({capacity(by, where)} > 0)"
+
+
+def bound_taken(by: str, window: str, where: str = "") -> str:
+    """The part that counts of each window of a rate, and of calls in flight."""
+    return f"{taken(by, window, where)}\nor\n{slots_used(by, where)}"
+
+
 def never_binds(window: str) -> str:
-    """Dimensions that were never used to a tenth in that time, of limits that are used up now in
+    """Dimensions of which never a tenth counted in that time, of limits that are full now in
     another one."""
-    rates, slots = "dispatcher:limit_used:ratio", "dispatcher:slots_used:ratio"
+    rates, slots = "dispatcher:limit_taken:ratio", "dispatcher:slots_used:ratio"
     ever = f"(max_over_time({rates}[{window}]) or max_over_time({slots}[{window}]))"
     now = f"max without (dimension) ({rates} or {slots}) > 0.9"
     return f"{ever} < 0.1\nand ignoring (dimension)\n({now})"

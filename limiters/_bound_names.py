@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from limiters._support import durations
+
 
 def bound_names(bounds: Iterable[tuple[str, float]]) -> tuple[str, ...]:
     """Return the name of each bound, given its dimension and the seconds of its window: that of its
@@ -14,5 +16,6 @@ def bound_names(bounds: Iterable[tuple[str, float]]) -> tuple[str, ...]:
     """
     names: list[str] = []
     for dimension, seconds in bounds:
-        names.append(f"{dimension}/{seconds:g}s" if dimension in names else dimension)
+        shorter = f"{dimension}/{durations.written(seconds)}"
+        names.append(shorter if dimension in names else dimension)
     return tuple(names)

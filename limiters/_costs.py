@@ -121,14 +121,29 @@ def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
 
 def checked_cost(name: str, value: object) -> AnyCost:
     """`value` as a cost: a number, or a mapping of dimensions to numbers; zero or more."""
+    if isinstance(value, str):
+        advice = "by dimension it is a mapping, as in {'tokens': 812}"
+        raise ArgumentError(name, value, "be a number", advice)
     if isinstance(value, NUMBERS) or not isinstance(value, Mapping):
         return amount(name, value, zero=True)
     amounts = {}
-    for dimension, one in value.items():
+    for dimension, one in amounts_in(name, value).items():
         if not isinstance(dimension, str) or not dimension:
             raise ArgumentError(name, value, "have texts that are not empty as dimensions")
         amounts[dimension] = amount(f"{name}[{dimension!r}]", one, zero=True)
     return Costs(amounts)
+
+
+def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a mapping has, whatever its methods do. ArgumentError of the argument `name` if they
+    raise."""
+    try:
+        return {dimension: value[dimension] for dimension in value}
+    except Exception as error:
+        requirement = "be a mapping that can be read"
+        raise ArgumentError(
+            name, value, requirement, f"it raised {type(error).__name__}"
+        ) from error
 
 
 def lesser(one: AnyCost, other: AnyCost) -> AnyCost:

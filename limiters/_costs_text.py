@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from limiters._limits_text import read_number_or_text
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact
 
 
 def read_costs(text: str) -> float | str | dict[str, float | str]:
@@ -29,4 +29,4 @@ def costs_text(cost: float | str | Mapping[str, float | str]) -> str:
     """
     if isinstance(cost, Mapping):
         return ",".join(f"{name}={costs_text(one)}" for name, one in cost.items())
-    return cost if isinstance(cost, str) else plain(cost)
+    return cost if isinstance(cost, str) else exact(cost)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact
 from limiters._rates import MAX_OPERATION_TIME, BurstSeconds, InFlight, Rate, seconds
 from limiters._support import durations, validation
 from limiters._support.validation import MAX_AMOUNT, ArgumentError
@@ -51,9 +51,14 @@ class WrittenDimension:
     """How many calls in flight; None for a rate."""
     options: Mapping[str, Any] | None = None
 
-    def is_more_of(self, other: WrittenDimension) -> bool:
-        """Whether both are windows of one rate."""
-        return self.slots is None and other.slots is None and not self.options
+    def with_windows_of(self, other: WrittenDimension) -> WrittenDimension | None:
+        """Both as one rate, which may be written window by window; None if they are none."""
+        if self.slots is not None or other.slots is not None or (self.options and other.options):
+            return None
+        windows, options = self.windows + other.windows, self.options or other.options
+        return WrittenDimension(
+            self.name, f"{self.written},{other.written}", windows, None, options
+        )
 
     def limit(self, option: str) -> Rate | InFlight:
         """The limit that it is, complete. What is not written is as in Python: a window is one of a
@@ -104,12 +109,12 @@ def read_dimensions(option: str, text: str) -> WrittenLimits:
     found: dict[str, WrittenDimension] = {}
     for part in text.split(","):
         one = _read_dimension(option, part.strip())
-        if one.name in found and one.is_more_of(found[one.name]):
-            windows = found[one.name].windows + one.windows
-            both = f"{found[one.name].written},{one.written}"
-            one = replace(found[one.name], windows=windows, written=both)
-        elif one.name in found:
-            raise ArgumentError(option, text, f"name {one.name} once")
+        if one.name in found:
+            both = found[one.name].with_windows_of(one)
+            if both is None:
+                advice = "further windows of a rate are joined by +, as in a=600/60s+10/1s"
+                raise ArgumentError(option, text, f"name {one.name} once", advice)
+            one = both
         found[one.name] = one
     return WrittenLimits(tuple(found.values()))
 
@@ -117,11 +122,19 @@ def read_dimensions(option: str, text: str) -> WrittenLimits:
 def _read_dimension(option: str, text: str) -> WrittenDimension:
     name, is_named, value = (part.strip() for part in text.partition("="))
     name, is_window, per = (part.strip() for part in name.partition("/"))
-    if is_window and "/" not in value:  # as windows are called where they are shown
-        value = f"{value}/{per}"
     if not is_named or not name:
-        raise ArgumentError(option, text, f"be a number, or limits by dimension, as in {EXAMPLE}")
+        advice = "commas separate dimensions, so numbers have none" if text[:1].isdigit() else ""
+        raise ArgumentError(
+            option, text, f"be a number, or limits by dimension, as in {EXAMPLE}", advice
+        )
     limit, *more = (part.strip() for part in value.split(":"))
+    if "=" in limit:
+        raise ArgumentError(option, text, "separate dimensions by commas", f"as in {EXAMPLE}")
+    if is_window:  # as windows are called where they are shown
+        if "/" in limit:
+            advice = f"{name}/{per} is the window of {per} already"
+            raise ArgumentError(option, text, f"say the window of {name} once", advice)
+        limit = f"{limit}/{per}"
     slots = _SLOTS.fullmatch(limit)
     if slots:
         options = dict(_read_options(option, name, text, more, _OF_SLOTS))
@@ -141,6 +154,7 @@ def _window(option: str, name: str, text: str, window: str) -> WrittenWindow:
             text,
             f"have an amount and its window for {name}, as in {name}=600/60s, or a number of calls "
             f"in flight, as in {name}=20slots",
+            f"a window is as long as one of {durations.EXAMPLES}" if is_per else "",
         )
     return WrittenWindow(found, duration)
 
@@ -163,6 +177,7 @@ Read = Callable[[str], Any]
 def _read_options(
     option: str, name: str, text: str, given: list[str], known: Mapping[str, Read]
 ) -> Iterator[tuple[str, Any]]:
+    seen: set[str] = set()
     for one in given:
         called, _, value = (part.strip() for part in one.partition("="))
         called = called.replace("-", "_")
@@ -178,6 +193,9 @@ def _read_options(
             raise ArgumentError(
                 option, text, f"have a value for {called} of {name} that can be read"
             )
+        if called in seen:
+            raise ArgumentError(option, text, f"say {called} of {name} once")
+        seen.add(called)
         yield called, found
 
 
@@ -213,10 +231,9 @@ def dimension_text(limit: Rate | InFlight, *, usual: bool = False) -> str:
 def _amounts(limit: Rate | InFlight) -> str:
     if isinstance(limit, InFlight):
         return f"{limit.n}slots"
-    windows = [limit, *sorted(limit.also, key=lambda one: -validation.in_seconds(one.per))]
     return "+".join(
-        f"{plain(one.capacity)}/{durations.written(validation.in_seconds(one.per))}"
-        for one in windows
+        f"{exact(one.capacity)}/{durations.written(validation.in_seconds(one.per))}"
+        for one in limit.windows
     )
 
 
@@ -228,10 +245,11 @@ def _options(limit: Rate | InFlight, *, usual: bool) -> Iterator[tuple[str, str]
         if isinstance(limit.burst, BurstSeconds):
             yield "burst", durations.written(limit.burst.seconds)
         elif limit.burst is not None:
-            yield "burst", plain(limit.burst)
-        if limit.counts == "start":
-            return
-        yield "counts", limit.counts
+            yield "burst", exact(limit.burst)
+        if limit.counts != "start":
+            yield "counts", limit.counts
+        else:
+            usual = False  # nothing goes by it
     longest = validation.in_seconds(limit.max_operation_time)
     if usual or longest != MAX_OPERATION_TIME:
         yield "max_operation_time", durations.written(longest)

@@ -1,4 +1,4 @@
-"""Numbers in messages."""
+"""Numbers in messages, and numbers that are read again."""
 
 from __future__ import annotations
 
@@ -10,3 +10,13 @@ def plain(number: float) -> str:
     ('1234567', '0.3', '20000')
     """
     return str(number) if isinstance(number, int) else f"{number:.15g}"
+
+
+def exact(number: float) -> str:
+    """`number` in the shortest form that is read again as the same one.
+
+    >>> exact(90_000.0), exact(0.1 + 0.2), exact(1e22)
+    ('90000', '0.30000000000000004', '1e+22')
+    """
+    text = repr(number)
+    return text.removesuffix(".0")

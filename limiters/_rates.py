@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Literal
 
 from limiters._guard import guard_of
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact, plain
 from limiters._support import validation
 from limiters._support.validation import ArgumentError, amount
 
@@ -27,6 +27,10 @@ MAX_SLOTS = 1_000_000
 
 MAX_OPERATION_TIME = 60.0
 """Seconds: the default of a Batcher, and so of what lasts as long as its calls."""
+
+
+LONGEST = 86_400.0
+"""Seconds of a window, and of a call: what was charged has to be remembered for as long."""
 
 
 class BoundKind(Enum):
@@ -107,23 +111,32 @@ class Rate:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "capacity", amount("capacity", self.capacity))
-        put(self, "per", validation.seconds("per", self.per))
-        put(self, "also", tuple(self.also))
-        longest = validation.seconds("max_operation_time", self.max_operation_time)
+        put(self, "per", at_most_a_day("per", self.per))
+        put(self, "also", self._inner_windows())
+        longest = at_most_a_day("max_operation_time", self.max_operation_time)
         put(self, "max_operation_time", longest)
         if self.burst is not None and not isinstance(self.burst, BurstSeconds):
             put(self, "burst", amount("burst", self.burst))
         validation.one_of("start", "end")("counts", self.counts)
         outer = self
         for inner in self.also:
-            self._check_inner(inner)
-        for inner in sorted(self.also, key=lambda one: -validation.in_seconds(one.per)):
             inner._check_within(outer)
             outer = inner
 
-    def _check_inner(self, inner: Rate) -> None:
+    def _inner_windows(self) -> tuple[Rate, ...]:
+        """Return its shorter windows, the longest first; the order of `also` does not matter."""
+        if isinstance(self.also, Rate) or not isinstance(self.also, Iterable):
+            advice = "as in also=[Rate(10, per=1)]"
+            raise ArgumentError("also", self.also, "be a list of rates, one a window", advice)
+        windows = list(self.also)
+        for window in windows:
+            self._check_inner(window)
+        return tuple(sorted(windows, key=lambda one: -validation.in_seconds(one.per)))
+
+    def _check_inner(self, inner: object) -> None:
         if not isinstance(inner, Rate):
-            raise ArgumentError("also", inner, "hold a Rate for each further window")
+            advice = "as in also=[Rate(10, per=1)]"
+            raise ArgumentError("also", inner, "hold a Rate for each further window", advice)
         if inner.also or inner.burst is not None or inner.counts != "start":
             advice = "say burst, counts and other windows once, of the outer rate"
             raise ArgumentError("also", inner, "have a capacity and per alone", advice)
@@ -132,14 +145,18 @@ class Rate:
         """Refuses what can never bind, since `outer`, the next longer window, does."""
         if not validation.in_seconds(self.per) < validation.in_seconds(outer.per):
             raise ArgumentError(
-                "also", self, f"have a window shorter than per={plain_seconds(outer.per)}"
+                "also",
+                self,
+                f"have a window shorter than per={plain_seconds(outer.per)}",
+                "the longest window is that of the outer Rate, and no two are as long",
             )
         if self.capacity >= outer.capacity:
             raise ArgumentError(
                 "also",
                 self,
                 f"have less capacity than the {plain(outer.capacity)} of {outer._per_text}",
-                "no shorter window can be filled beyond a longer one, so it has no meaning",
+                "the longer window is full first, so this one would never limit anything: leave "
+                "it out, or lower it",
             )
 
     @property
@@ -147,26 +164,24 @@ class Rate:
         """Its window, in a message."""
         return f"{plain_seconds(self.per)} s"
 
-    def with_capacity(self, capacity: float) -> Rate:
-        """A rate with another capacity: shorter windows and a burst change in proportion."""
-        factor = capacity / self.capacity
-        burst = self.burst
-        return replace(
-            self,
-            capacity=capacity,
-            also=[replace(one, capacity=one.capacity * factor) for one in self.also],
-            burst=burst * factor if isinstance(burst, (int, float)) else burst,
-        )
-
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Rate:
-        """A rate with other windows, (capacity, period) of each, the longest first."""
+        """A rate with other windows, (capacity, period) of each, the longest first. The burst
+        changes in proportion to the capacity of the longest."""
         (capacity, period), *inner = bounds
-        scaled = self.with_capacity(capacity)
-        return replace(scaled, per=period, also=[Rate(*window) for window in inner])
+        burst = self.burst
+        if isinstance(burst, (int, float)):
+            burst = burst * (capacity / self.capacity)
+        also = [Rate(*window) for window in inner]
+        return replace(self, capacity=capacity, per=period, also=also, burst=burst)
+
+    @property
+    def windows(self) -> list[Rate]:
+        """A rate for each of its windows, the longest first."""
+        return [self, *self.also]
 
     def bounds(self, dimension: str) -> tuple[Bound, ...]:
         """A bound for each of its windows."""
-        windows = [self, *sorted(self.also, key=lambda one: -validation.in_seconds(one.per))]
+        windows = self.windows
         at_end = self.counts == "end"
         return tuple(
             Bound(
@@ -192,15 +207,15 @@ class Rate:
     def __repr__(self) -> str:
         more = f", also={self.also!r}" if self.also else ""
         if isinstance(self.burst, BurstSeconds):
-            more += f", burst=seconds({plain(self.burst.seconds)})"
+            more += f", burst=seconds({exact(self.burst.seconds)})"
         elif self.burst is not None:
-            more += f", burst={plain(self.burst)}"
-        if self.counts != "start":
-            more += (
-                f", counts={self.counts!r}"
-                f", max_operation_time={plain_seconds(self.max_operation_time)}"
-            )
-        return f"Rate({plain(self.capacity)}, per={plain_seconds(self.per)}{more})"
+            more += f", burst={exact(self.burst)}"
+        at_end = self.counts != "start"
+        if at_end:
+            more += f", counts={self.counts!r}"
+        if at_end or self.max_operation_time != MAX_OPERATION_TIME:
+            more += f", max_operation_time={exact_seconds(self.max_operation_time)}"
+        return f"Rate({exact(self.capacity)}, per={exact_seconds(self.per)}{more})"
 
 
 @dataclass(frozen=True)
@@ -226,7 +241,7 @@ class InFlight:
             raise ArgumentError("n", self.n, f"be at most {MAX_SLOTS:,}")
         object.__setattr__(self, "n", n)
         validation.flag("strict", self.strict)
-        longest = validation.seconds("max_operation_time", self.max_operation_time)
+        longest = at_most_a_day("max_operation_time", self.max_operation_time)
         object.__setattr__(self, "max_operation_time", longest)
 
     def bounds(self, dimension: str) -> tuple[Bound, ...]:
@@ -235,20 +250,24 @@ class InFlight:
         bound = Bound(dimension, kind, self.n, longest, self.n, False, longest, self.strict)
         return (bound,)
 
-    def with_capacity(self, capacity: float) -> InFlight:
-        """Return a copy with another number of calls."""
-        return replace(self, n=whole_slots("capacity", capacity))
-
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> InFlight:
         """Return a copy with another number of calls, and another longest call."""
         ((slots, longest),) = bounds
-        return replace(self.with_capacity(slots), max_operation_time=longest)
+        return replace(self, n=whole_slots("n", slots), max_operation_time=longest)
 
     def __repr__(self) -> str:
         more = "" if self.strict else ", strict=False"
         if self.max_operation_time != MAX_OPERATION_TIME:
-            more += f", max_operation_time={plain_seconds(self.max_operation_time)}"
+            more += f", max_operation_time={exact_seconds(self.max_operation_time)}"
         return f"InFlight({self.n}{more})"
+
+
+def at_most_a_day(name: str, value: object) -> float:
+    """`value` as the length of a window, or of a call."""
+    length = validation.seconds(name, value)
+    if length > LONGEST:
+        raise ArgumentError(name, value, f"be at most {plain(LONGEST)} seconds, a day")
+    return length
 
 
 def whole_slots(name: str, slots: float) -> int:
@@ -262,3 +281,8 @@ def whole_slots(name: str, slots: float) -> int:
 def plain_seconds(duration: validation.Seconds) -> str:
     """A duration in a message."""
     return plain(validation.in_seconds(duration))
+
+
+def exact_seconds(duration: validation.Seconds) -> str:
+    """A duration as it can be read again."""
+    return exact(validation.in_seconds(duration))

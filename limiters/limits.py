@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from keyword import iskeyword
 
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
+from limiters._bound_names import bound_names
+from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
-from limiters._plain_numbers import plain
+from limiters._nested_windows import NamedWindow, check_nested
+from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
     MAX_OPERATION_TIME,
@@ -21,7 +26,8 @@ from limiters._rates import (
     whole_slots,
 )
 from limiters._support import validation
-from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, text
+from limiters._support.durations import read_seconds
+from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
     "BURST",
@@ -38,8 +44,17 @@ __all__ = (
     "seconds",
 )
 
+LONGEST_NAME = 64
+"""Characters of the name of a dimension."""
+
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.\-]{{0,{LONGEST_NAME - 1}}}")
+
 MAX_BOUNDS = 16
 """How many bounds a limit has at most: one record of an instance has a part for each."""
+
+
+_NAMELESS = re.compile(r"(?P<amount>[\d.]+(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
+"""A limit of one dimension without a name, in a text."""
 
 
 class Limits:
@@ -99,13 +114,14 @@ class Limits:
         if isinstance(capacity, Limits):
             return capacity
         limits = cls.__new__(cls)
-        limits._keep({"": Rate(capacity, period)})
+        with validation.named({"per": "period"}):
+            limits._keep({"": Rate(capacity, period)})
         return limits
 
     @classmethod
     def parse(cls, text: str) -> Limits:
         """The Limits that `text` means, as the command line, variables and files have them.
-        ArgumentError if it means none. `str()` writes them in the same way.
+        ArgumentError if it means none. `str()` writes them in the same way, and exactly.
 
         >>> limits = Limits.parse("requests=600/60s+10/1s,tokens=90000/60s,calls=20slots")
         >>> limits
@@ -114,7 +130,10 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        return cls(**read_dimensions("text", validation.text("text", text)).by_name("text"))
+        nameless = _NAMELESS.fullmatch(validation.text("text", text))
+        if nameless:
+            return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
+        return cls(**read_dimensions("text", text).by_name("text"))
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
@@ -128,24 +147,34 @@ calls=InFlight(20))
         self._lasting = {bound.dimension for bound in self.bounds if bound.at_end or bound in slots}
 
     def with_capacity(self, name: str, capacity: object) -> Limits:
-        """These with other capacities, given as a number if there is one dimension, or by
-        dimension: those that are not named stay. The shorter windows of a rate and its burst change
-        in proportion. ArgumentError of the argument `name` if that is not possible."""
-        changed = dict(self._dimensions)
+        """These with other capacities, given as a number if there is one, or by the names of
+        windows and numbers of calls: those that are not named stay. The burst of a rate changes in
+        proportion. ArgumentError of the argument `name` if that is not possible.
+
+        >>> limits = Limits(requests=Rate(600, per=60, also=[Rate(10)]), calls=InFlight(5))
+        >>> print(limits.with_capacity("capacity", {"requests/1s": 12, "calls": 6}))
+        requests=600/60s+12/1s,calls=6slots
+        """
+        names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
+        changed: dict[str, float] = {}
         if isinstance(capacity, Mapping):
-            for dimension, one in capacity.items():
-                if dimension not in changed:
-                    raise ArgumentError(name, capacity, self._names())
-                more = amount(f"{name}[{dimension!r}]", one)
-                changed[dimension] = changed[dimension].with_capacity(more)
-        elif self.is_scalar:
-            (dimension,) = changed
-            changed[dimension] = changed[dimension].with_capacity(amount(name, capacity))
+            for called, one in amounts_in(name, capacity).items():
+                if called not in names:
+                    raise ArgumentError(name, capacity, self._names(names))
+                changed[called] = amount(f"{name}[{called!r}]", one)
+        elif len(names) == 1:
+            changed[names[0]] = amount(name, capacity)
         else:
             raise self._without_dimension(name, amount(name, capacity))
-        limits = type(self).__new__(type(self))
-        limits._keep(changed)
-        return limits
+        goal = []
+        for called, bound in zip(names, self.bounds, strict=True):
+            one = changed.get(called, bound.capacity)
+            slots = bound.kind is BoundKind.SLOTS
+            option = f"{name}[{called!r}]" if isinstance(capacity, Mapping) else name
+            goal.append((whole_slots(option, one) if slots else one, bound.period))
+        windows = zip(names, self.bounds, goal, strict=True)
+        check_nested(name, (NamedWindow(one.dimension, it, *new) for it, one, new in windows))
+        return self.with_bounds(goal)
 
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Limits:
         """These with another capacity and period, in seconds, of each bound. Bursts change in
@@ -211,7 +240,7 @@ calls=InFlight(20))
         if isinstance(cost, Costs):
             for dimension in cost:
                 if dimension not in self._dimensions:
-                    raise ArgumentError(name, dict(cost), self._names())
+                    raise ArgumentError(name, dict(cost), self._names(), self._advice(dimension))
             for dimension in self._slots:
                 whole_slots(f"{name}[{dimension!r}]", cost.amount(dimension))
             return cost.amount(self.dimensions[0]) if self.is_scalar else cost
@@ -237,15 +266,16 @@ calls=InFlight(20))
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
-        for dimension in value:
+        said = amounts_in(name, value)
+        for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, dict(value), self._names())
+                raise ArgumentError(name, said, self._names())
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, dict(value), f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
-            for dimension, one in value.items()
+            for dimension, one in said.items()
         }
         if self.is_scalar:
             return next(iter(amounts.values()), estimated)
@@ -284,27 +314,88 @@ calls=InFlight(20))
         named = cost if isinstance(cost, Costs) else self.dimensions
         return tuple(name for name in self.dimensions if name in named and name in self._lasting)
 
+    def check_call(self, name: str, cost: AnyCost, advice: str) -> None:
+        """Refuses the `cost` of a call, as `normal` returns it, that takes no slot although calls
+        are counted: they would run beside those that do. What costs nothing at all is no call.
+
+        >>> limits = Limits(tokens=Rate(9_000), calls=InFlight(20))
+        >>> limits.check_call("cost", Costs({"tokens": 5}), "give its Watcher a batch_cost")
+        Traceback (most recent call last):
+        limiters._support.validation.ArgumentError: cost must name calls, of which each call takes \
+one or more, not {'tokens': 5}; give its Watcher a batch_cost
+        """
+        if not self._slots or not isinstance(cost, Costs) or not cost:
+            return
+        if not any(map(cost.amount, self._slots)):
+            names = " or ".join(self._slots)
+            requirement = f"name {names}, of which each call takes one or more"
+            raise ArgumentError(name, dict(cost), requirement, advice)
+
+    def check_longest_call(self, name: str, longest: float, cost: AnyCost | None = None) -> None:
+        """Refuses calls that may last longer than the limit goes by; those that cost nothing in a
+        dimension where that matters may."""
+        for bound in self.bounds:
+            counts = bound.dimension in self._lasting and longest > bound.max_operation_time
+            if counts and (cost is None or bound.dimension in self.ends_of(cost)):
+                limit = self._dimensions[bound.dimension]
+                raise ArgumentError(
+                    name,
+                    longest,
+                    f"be at most {plain(bound.max_operation_time)} seconds, the "
+                    f"max_operation_time of {bound.dimension or 'the limit'}={limit!r}",
+                    "after a kill its calls count for so long; raise that one, or lower this",
+                )
+
     def _without_dimension(self, name: str, number: float) -> ArgumentError:
         first, told = self.dimensions[0], plain(number)
         example = f"as in {{{first!r}: {told}}}, or {first}={told} where it is a text"
         return ArgumentError(name, number, "say of which dimension it is", example)
 
-    def _names(self) -> str:
+    @property
+    def tightest_windows(self) -> Mapping[str, str]:
+        """The name of the window that allows least, of each dimension of which it is not the
+        longest.
+
+        >>> Limits(requests=Rate(600, per=60, also=[Rate(10)]), tokens=Rate(5)).tightest_windows
+        {'requests': 'requests/1s'}
+        """
+        names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
+        last = {bound.dimension: name for bound, name in zip(self.bounds, names, strict=True)}
+        return {dimension: name for dimension, name in last.items() if name != dimension}
+
+    def _names(self, names: Sequence[str] = ()) -> str:
         if "" in self._dimensions:
             return "be a number: the limit has one dimension, without a name"
-        *others, last = self.dimensions
+        *others, last = names or self.dimensions
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
+
+    def _advice(self, unknown: str) -> str:
+        """What was meant by a dimension that there is not, as far as can be known."""
+        if "" in self._dimensions:
+            return ""
+        dimension, is_window, _ = unknown.partition("/")
+        if is_window and dimension in self._dimensions:
+            return f"a cost of {dimension} counts in all of its windows"
+        near = get_close_matches(unknown.lower(), self._dimensions, n=1)
+        return f"did you mean {near[0]}?" if near else f"there is no {unknown}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions
 
     def __hash__(self) -> int:
-        return hash(self.bounds)
+        return hash(frozenset(self.items()))  # dimensions are equal in any order
 
     def __str__(self) -> str:
+        if "" in self._dimensions:
+            return dimension_text(self._dimensions[""])
         return ",".join(f"{name}={dimension_text(one)}" for name, one in self.items())
 
     def __repr__(self) -> str:
+        if "" in self._dimensions:
+            (bound,) = self.bounds
+            return f"Limits.of({exact(bound.capacity)}, {exact(bound.period)})"
+        if any(not name.isidentifier() or iskeyword(name) for name in self._dimensions):
+            return f"Limits(**{self._dimensions!r})"
         named = ", ".join(f"{name}={one!r}" for name, one in self._dimensions.items())
         return f"Limits({named})"
 
@@ -324,9 +415,12 @@ def read_limits(option: str, text: str) -> float | Limits:
 
 
 def _check_name(name: object) -> None:
-    """Refuses what could not be told apart where limits are written as a text."""
-    found = text("the name of a dimension", name)
-    if set(found) & set(",:=/+") or found.split() != [found]:
+    """Refuses what could not be told apart where limits are written as a text, or would affect a
+    terminal, a line of a log or a metric where the name is shown."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ArgumentError(
-            "the name of a dimension", found, "have no space and none of the characters , : = / +"
+            "the name of a dimension",
+            name,
+            f"begin with a letter of a to z or A to Z, and have at most {LONGEST_NAME} of these, "
+            "digits, _ . and -",
         )

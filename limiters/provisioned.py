@@ -20,12 +20,13 @@ from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
-from limiters._support.validation import Seconds, amount, in_seconds, seconds
-from limiters.limits import Bound, BoundKind, Limits
+from limiters._support.validation import ArgumentError, Seconds, amount, in_seconds, seconds
+from limiters.limits import Bound, BoundKind, Limits, read_limits
 
 
 def _capacity(name: str, value: object) -> float | Limits:
-    return value if isinstance(value, Limits) else amount(name, value)
+    found = read_limits(name, value) if isinstance(value, str) else value
+    return found if isinstance(found, Limits) else amount(name, found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,10 @@ class ProvisionedOptions(ConvertedOptions):
 
     max_capacity: float | Limits = field(
         kw_only=False,
-        metadata=about("what may be spent in one period, or `Limits` of several kinds", _capacity),
+        metadata=about(
+            "what may be spent in one period, or Limits of several dimensions, also as a text",
+            _capacity,
+        ),
     )
     period: Seconds = field(
         default=1.0,
@@ -66,6 +70,10 @@ class ProvisionedResource(Resource):
     @takes(ProvisionedOptions)
     def __init__(self, options: ProvisionedOptions) -> None:
         self._period = in_seconds(options.period)
+        if isinstance(options.max_capacity, Limits) and self._period != 1:
+            raise ArgumentError(
+                "period", options.period, "be left out with Limits", "each Rate says its own"
+            )
         self._limits = Limits.of(options.max_capacity, self._period)
         super().__init__(options.clock)
 
@@ -145,8 +153,9 @@ class ProvisionedResource(Resource):
     def set_capacity(self, capacity: float | Mapping[str, float]) -> None:
         """Changes the limit from now on; what was spent under the old one still counts.
 
-        Limits of several dimensions take a mapping: dimensions that are not named stay as they are.
-        The shorter windows of a rate and its burst change in proportion.
+        Limits of several dimensions or windows take a mapping by their names, as in `{"tokens":
+        90_000, "requests/1s": 12}`: those that are not named stay as they are. The burst of a rate
+        changes in proportion.
         """
         with self._lock:
             self._limits = self._limits.with_capacity("capacity", capacity)
@@ -237,7 +246,7 @@ class ProvisionedGrant:
 def _standing(
     name: str, bound: Bound, ledger: BoundLedger, demand: float, now: float
 ) -> BoundStanding:
-    busy = ledger.spent(now)
+    busy, spending = ledger.spent(now), ledger.spending(now)
     slots = bound.kind is BoundKind.SLOTS
     return BoundStanding(
         dimension=name,
@@ -245,7 +254,9 @@ def _standing(
         reserved=bound.capacity,
         max=bound.capacity,
         demand=demand,
-        spent_reserved=ledger.total(),
+        spent_reserved=spending.estimated,
+        refunded_reserved=spending.refunded,
+        excess_reserved=spending.excess,
         slots_busy=busy if slots else None,
         slots_idle=max(0.0, bound.capacity - busy) if slots else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from limiters import events
-from limiters._costs import AnyCost, Costs, greater, is_covered, lesser, plain_cost
+from limiters._costs import AnyCost, greater, is_covered, lesser, plain_cost
 from limiters._instance_share import InstanceShare
 from limiters._plain_numbers import plain
 from limiters._resource.reservation import Receipt
@@ -25,6 +26,7 @@ from limiters._sharing.grant import SharedGrant
 from limiters._sharing.options import SharedResourceOptions
 from limiters._sharing.provisioning import Provisioning
 from limiters._sharing.share_events import Announcements
+from limiters._sharing.spent_totals import spent_totals
 from limiters._stats.histogram import SECONDS, Histogram
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
@@ -40,7 +42,7 @@ from limiters.leases._messages import (
     shared_amount,
     weight_units,
 )
-from limiters.leases._totals import counters_of, name_in
+from limiters.leases._totals import counters_of
 from limiters.leases.protocol import LeaseManager
 from limiters.limits import Limits
 
@@ -81,8 +83,6 @@ class SharedResource(Resource):
         kept_by = repr(self._manager)
         self._announce = Announcements(self._emitter, self._terms, self._name, where, kept_by)
         self._budget = SharedBudget(self._shared_limits, self._reserved, self._changed)
-        self._spent_before: AnyCost = self._shared_limits.nothing
-        """Of the shared capacity, as an instance that was disowned."""
         self._sync_seconds = Histogram(SECONDS)
         self._sync_failures = 0
         self._begin_share(self._terms)
@@ -184,6 +184,7 @@ class SharedResource(Resource):
             now = self._clock.now()
             shared = self._budget.shared(now)
             share, reply = self._share, self._share.reply
+            bounds = bound_standings(self._budget, self._demand, now)
             asks = not self._stopped and share.next_call(now) < float("inf")
             return Standing(
                 name=self._name,
@@ -191,10 +192,10 @@ class SharedResource(Resource):
                 reserved=self._reserved,
                 max=self._budget.most,
                 demand=self._demand,
-                bounds=bound_standings(self._budget, self._demand, self._spent_before, now),
+                bounds=bounds,
                 member=share.profile.label,
-                spent_shared=self._spent_before + self._budget.spent_shared,
-                spent_reserved=self._budget.spent_reserved,
+                spent_shared=self._shared_limits.smallest(one.spent_shared for one in bounds),
+                spent_reserved=self._shared_limits.smallest(one.spent_reserved for one in bounds),
                 partitions_held=self._partitions_held(now),
                 partitions_wanted=share.partitions_asked,
                 fair_share=self._budget.partitions([one.share for one in reply.bounds])
@@ -303,17 +304,11 @@ class SharedResource(Resource):
         """
         return self._tally.publish(source)
 
-    def _unreported(self, read: tuple[float, ...]) -> tuple[float, ...]:
-        own: dict[str, float] = {"sync_failures": self._sync_failures}
-        for counter, spent in (
-            ("spent_shared", self._spent_before + self._budget.spent_shared),
-            ("spent_reserved", self._budget.spent_reserved),
-        ):
-            dimensions = self._shared_limits.dimensions
-            for dimension in dimensions:
-                cost = spent.amount(dimension) if isinstance(spent, Costs) else spent
-                own[name_in(counter, dimension, dimensions)] = cost
-        return self._tally.unreported(read, own)
+    def _unreported(self, read: tuple[float, ...], now: float) -> tuple[float, ...]:
+        budget = self._budget
+        shared, reserved = budget.shared_spending(now), budget.reserved_spending(now)
+        own = spent_totals(self._shared_limits, shared, reserved)
+        return self._tally.unreported(read, own | {"sync_failures": self._sync_failures})
 
     # Changing it.
 
@@ -411,7 +406,9 @@ class SharedResource(Resource):
             there = self._budget.there(now)
             held = self._partitions_held(now)
             due = self._share.next_call(now)
-            request = self._share.compose(now, self._unreported(read)) if due <= now else None
+            request = None
+            if due <= now:
+                request = self._share.compose(now, self._unreported(read, now))
             self._wakes_at = due
             ends = self._share.until if held else float("inf")
             wait = min(due, ends) - now
@@ -449,7 +446,7 @@ class SharedResource(Resource):
                 self._provisioning.failed(LeaseManagerError(self._announce.refusal(news.refused)))
             if news.disowned:
                 share.tenure.until = now
-                self._spent_before = self._spent_before + self._budget.spent_shared
+                self._budget.leave(now)
                 self._begin_share(share.terms)
             there = self._budget.there(now)
             held = self._partitions_held(now)
@@ -468,20 +465,28 @@ class SharedResource(Resource):
         if self._announce.capacity(there + self._reserved):
             self._changed()
 
-    def _last_request(self) -> Request | None:
-        """Gives back what is held: first what is under way, then a request to leave. If it had
-        been given up meanwhile, its totals were not counted: it says them once more."""
+    def _last_request(self) -> tuple[Request | None, float | None]:
+        """The next of the requests that give back what is held, or how long to wait for it. If it
+        had been given up meanwhile, its totals were not counted: it says them once more."""
         share, read = self._share, self._tally.read()
         with self._lock:
             now = self._clock.now()
-            if share.pending is not None:
-                return share.compose(now)
-            unreported = self._unreported(read)
-            if share.reply is None or (share.left and (self._said_twice or not unreported)):
+            due = share.next_leave(now) if share.reply is not None or share.pending else math.inf
+            unreported = self._unreported(read, now)
+            if share.left and share.pending is None and unreported and not self._said_twice:
+                due = now
+            if due > now:
                 self._announce.capacity(self._reserved)
-                return None
+                return None, None if due == math.inf else due - now
+            if share.pending is not None:
+                return share.compose(now), None
             self._said_twice = share.left
-            return share.leave(now, unreported)
+            return share.leave(now, unreported), None
+
+    def _changed(self) -> None:
+        super()._changed()
+        if self._stopped:  # what a call held that has ended goes back
+            self._wake()
 
     def _failed(self, error: Exception) -> None:
         self._broken = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -33,14 +34,15 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", java.OPTIONS)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Machines are shared: how long an example takes says nothing, nor how long it takes to think of it.
-settings.register_profile(
-    "shared machine",
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("shared machine")
-settings.register_profile(examples.FAST, settings.get_profile("shared machine"), max_examples=20)
+for profile, number in examples.EXAMPLES.items():
+    settings.register_profile(
+        profile,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=number,
+    )
+settings.load_profile(examples.USUAL)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -69,6 +71,18 @@ def pytest_configure(config: pytest.Config) -> None:
     timeouts.pytest_configure(config)
     for marker, needs in kinds.MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {needs}; given by tests/kinds.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests, and the modules that they import, live until the end: no search for
+    garbage has to look at them, while they are collected and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

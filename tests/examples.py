@@ -1,14 +1,20 @@
-"""How many examples Hypothesis tries: in `make fast` a fifth of those in `make test`."""
+"""How many examples Hypothesis tries: in `make test` half of those that a test asks for, in
+`make fast` a fifth, in `make long` twice as many."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-FAST = "fast"  #: A profile, for --hypothesis-profile; tests/conftest.py registers it.
+FAST, USUAL, MANY = "fast", "usual", "many"
+"""Profiles, for --hypothesis-profile; tests/conftest.py registers them, and loads the usual one."""
 
-USUAL = 100  #: What a test has that asks for no number, unless the profile says otherwise.
+EXAMPLES = {FAST: 20, USUAL: 50, MANY: 200}
+"""How many examples a test has that asks for no number, by profile."""
+
+ASKED_FOR = 100
+"""How many examples Hypothesis itself would try for such a test."""
 
 
 def examples(number: int) -> int:
     """As many as the profile makes of `number`, for `settings(max_examples=...)`."""
-    return max(1, number * settings().max_examples // USUAL)
+    return max(1, number * settings().max_examples // ASKED_FOR)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -66,6 +66,7 @@ def markers(
     return found
 
 
+@cache  # of a module, for all its tests
 def _starts_processes(module: ModuleType) -> bool:
     return any(name.startswith(STARTS_PROCESSES) for name in map(_full_name, vars(module).values()))
 

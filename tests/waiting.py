@@ -7,12 +7,16 @@ import time
 from collections.abc import Callable
 
 from limiters import SharedResource
+from limiters.errors import LeaseManagerError
 from limiters.events import Event
+from tests.kinds import POLL
 
 LONG = 20.0
 """Seconds after which a test gives up."""
 
-_LOOK_AGAIN = 0.002
+SOONEST, LATEST = 0.002, POLL
+"""Seconds until it is looked again, at first and after a while: a condition may ask a server, or
+read a file of some megabytes."""
 
 
 class Heard:
@@ -53,10 +57,29 @@ class Heard:
         ]
 
 
+def refusal(limiter: SharedResource) -> str:
+    """Return the error of the requests of a limiter that is not provisioned, once there was one.
+    Waiting until it is provisioned would raise it as well, but only at the end."""
+    said = ""
+
+    def was_refused() -> bool:
+        nonlocal said
+        try:
+            limiter.wait_until_provisioned(0)
+        except LeaseManagerError as error:
+            said = str(error)
+        return "has not answered" not in said and bool(said)
+
+    until(was_refused)
+    return said
+
+
 def until(condition: Callable[[], object], *, within: float = 60.0) -> None:
     """Waits for a condition that other threads or processes bring about; fails if it does not
     hold `within` seconds."""
     deadline = time.monotonic() + within
+    wait = SOONEST
     while not condition():
         assert time.monotonic() < deadline, f"{condition} did not hold, not within {within} s"
-        time.sleep(_LOOK_AGAIN)
+        time.sleep(wait)
+        wait = min(LATEST, wait * 1.25)

@@ -1,1 +1,1 @@
-"""The engine behind a Batcher: what waits, what is under way, and when to look again."""
+"""The engine of a Batcher: the work that waits, the work that runs, and when to look again."""

@@ -1,7 +1,7 @@
-"""The ways into a Batcher: one operation, many, or one from a coroutine.
+"""Accepts operations into a Batcher: one, many, or one from a coroutine.
 
-Each checks and prepares, then publishes by one step; see `buffer` for what that means and why no
-lock is taken.
+Each way checks and prepares the operations, then publishes them in one step. `buffer` explains what
+that means and why no lock is taken.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ interpreter.check()
 
 
 class Home(Waitable, Protocol):
-    """The part of a Batcher that its watchers wait for, as Admission needs it."""
+    """The part of a Batcher that Admission and its watchers use."""
 
     forked: bool
     """Whether this is a copy in a forked child."""
 
     def check_fork(self) -> None:
-        """Raises in a forked child."""
+        """Raise ForkedError in a forked child."""
         ...
 
 
 class Admission:
-    """Everything about accepting operations but the fast way, `Batcher.enqueue`: that one is in
-    the Batcher itself, since one call more for each operation costs a tenth of the throughput."""
+    """Accepts operations, except on the fast path. That is `Batcher.enqueue` itself, since one more
+    call for each operation costs a tenth of the throughput."""
 
     def __init__(
         self, buffer: Buffer, home: Home, costs: CostTerms, *, error_on_full_buffer: bool
@@ -58,8 +58,8 @@ class Admission:
         self.error_on_full_buffer = error_on_full_buffer
 
     def enqueue(self, operation: Operation, timeout: float | None) -> None:
-        """Batcher.enqueue for what takes a closer look: a watcher that is new here, or one whose
-        batches cost something; a cost that is large, or in dimensions; what cannot be accepted."""
+        """Enqueue an operation that needs a closer look: its watcher is new here, its batches have
+        a cost of their own, its cost is large or has dimensions, or it cannot be accepted."""
         buffer = self._buffer
         cost = self._prepare(operation)
         while operation._where is not None:
@@ -81,7 +81,6 @@ class Admission:
             raise
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None) -> None:
-        """See Batcher.enqueue_async."""
         limit = optional_seconds("timeout", timeout, zero=True)
         patience = 0.0 if self.error_on_full_buffer else limit
         buffer = self._buffer
@@ -106,7 +105,6 @@ class Admission:
             raise
 
     def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None) -> None:
-        """See Batcher.enqueue_many."""
         limit = optional_seconds("timeout", timeout, zero=True)
         try:
             given = list(operations)
@@ -153,7 +151,8 @@ class Admission:
         buffer.settle(chunk, timeout, inside, full=arrivals.single)
 
     def _prepare(self, operation: Operation) -> AnyCost:
-        """Checks `operation`, and makes its watcher known; its cost in the form of the limiter."""
+        """Check `operation` and register its watcher. Return its cost in the form of the
+        limiter."""
         cost = self._check(operation)
         assert operation._watcher is not None
         self._adopt(operation._watcher)
@@ -162,29 +161,25 @@ class Admission:
     def _check(self, operation: Operation) -> AnyCost:
         if not isinstance(operation, Operation) or not isinstance(operation._watcher, Watcher):
             raise self.explain(operation)
-        if not hasattr(operation._watcher, "_terms"):  # a class of the user's with its own __init__
+        if not hasattr(operation._watcher, "_terms"):  # its class does not call Watcher.__init__
             raise self.explain(operation)
         if self._buffer.closed:
             raise self._stopped()
-        cost = self._costs.normal("cost", operation._cost)
-        refusal = self._costs.refusal(cost, self._costs.of_batch(operation._watcher._terms))
-        if refusal is not None:
-            raise refusal
-        return cost
+        return self._costs.checked(operation._cost, operation._watcher._terms)
 
     def _stopped(self) -> Exception:
         return ForkedError() if self._home.forked else BatcherStoppedError()
 
     def explain(self, given: object) -> EnqueueError:
-        """Why `given` is not accepted: it is no operation, or has no watcher."""
+        """Return the error for `given`, which is no operation or has no watcher."""
         if isinstance(given, Operation):
             return NoWatcherError(given._watcher)
         return NoOperationError(given)
 
     def may_enter(self, operation: Operation) -> bool:
-        """Of an operation that was enqueued before: True if it has ended, and is nowhere any
-        more. False: its own callback asks, to have it back when its batch ends. Raises if it may
-        not enter."""
+        """Return whether an operation that was enqueued before may be accepted now. It may if it
+        has ended. False: its own callback enqueues it, and it is accepted when its batch ends.
+        Raise an error if it may not be enqueued at all."""
         self._home.check_fork()
         where = operation._where
         if where is None:
@@ -212,21 +207,23 @@ class Admission:
             raise TooManyAttemptsError(attempt, policy.max_attempts or 0)
         if not over:
             return False
-        if operation._where is where:  # else another thread has just done so
+        if operation._where is where:  # otherwise another thread has just done this
             operation._where = None
             operation._attempts += 1
         return True
 
     def requeue(self, operation: Operation) -> None:
-        """Takes back an operation that its own callback enqueues again."""
+        """Note that the callback of `operation` enqueues it again. It is accepted when the batch
+        ends."""
         batch = operation._where
-        # One step, like the engine's when it sets the state: an ending batch takes no more.
+        # This test and the assignment below are one step, like the engine's change of the state: a
+        # batch that is ending accepts no more operations.
         if not isinstance(batch, OperationBatch) or batch.state is not BatchState.IN_FLIGHT:
             raise AlreadyEnqueuedError
         batch.requeued[id(operation)] = operation
 
     def _check_all(self, given: list[Operation], arrivals: Arrivals) -> None:
-        """Checks and claims all of them."""
+        """Check all operations and claim them for the chunk."""
         self._home.check_fork()
         chunk = arrivals.chunk
         chunk.operations = given
@@ -240,7 +237,7 @@ class Admission:
                     arrivals.meet(watcher, plain=False, single=not operation._batchable)
                 while operation._where is not None:
                     if operation._where is chunk:
-                        raise AlreadyEnqueuedError  # handed in twice
+                        raise AlreadyEnqueuedError  # the call has it twice
                     if not self.may_enter(operation):
                         arrivals.add_own(operation)
                         break
@@ -253,8 +250,8 @@ class Admission:
         chunk.end = len(chunk.operations)
 
     def _look_at(self, operation: Operation, arrivals: Arrivals) -> tuple[Watcher | None, float]:
-        """Checks one of them. Its watcher, and what the next one of that may cost at most to need
-        no closer look than that."""
+        """Check one operation. Return its watcher, and the highest cost at which the next operation
+        of this watcher needs no such check."""
         cost = self._check(operation)
         if cost is not operation._cost:
             arrivals.normal.append((operation, cost))
@@ -264,8 +261,9 @@ class Admission:
         return watcher, NEVER if watcher._terms.batch_cost else self._buffer.ceiling
 
     def _adopt(self, watcher: Watcher) -> None:
-        """Makes `watcher` known, unless it is. Only if its batches cost nothing of their own do its
-        operations pass the door of Batcher.enqueue, which looks at their own cost alone."""
+        """Register `watcher` with this Batcher, unless it is registered. `Batcher.enqueue` compares
+        only the cost of an operation; it accepts operations of a watcher without this class only if
+        the watcher's batches have no cost of their own."""
         door = self if watcher._terms.batch_cost else self._home
         if watcher._home is door:
             return
@@ -275,28 +273,29 @@ class Admission:
 
 
 class Arrivals:
-    """What one enqueue_many brings, sorted out."""
+    """The operations of one enqueue_many, sorted by how they are accepted."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
-        """Those operations that are to be published."""
+        """The operations that are to be published."""
         self.own: dict[int, Operation] = {}
-        """Those in flight that their own callback enqueues again, by identity."""
+        """Operations in flight that their own callback enqueues again, by identity."""
         self.watchers: dict[int, Watcher] = {}
-        """By identity."""
+        """The watchers of the operations, by identity."""
         self.normal: list[tuple[Operation, AnyCost]] = []
         """Operations whose cost has another form in the limiter, and that cost."""
         self.single = False
         """Whether any operation is a full batch by itself."""
 
     def add_own(self, operation: Operation) -> None:
-        """Takes note of one that its own callback enqueues again."""
+        """Note an operation that its own callback enqueues again."""
         if id(operation) in self.own:
             raise AlreadyEnqueuedError
         self.own[id(operation)] = operation
 
     def meet(self, watcher: Watcher | None, *, plain: bool = True, single: bool = False) -> None:
-        """Takes note of one operation's kind."""
+        """Note the watcher of an operation, and whether the operation is plain or a full batch by
+        itself."""
         assert watcher is not None
         self.watchers[id(watcher)] = watcher
         self.single = self.single or single

@@ -1,4 +1,4 @@
-"""The audit: a failsafe that finds a target that is not the cost of what is outstanding."""
+"""A failsafe: the audit finds a target that differs from the cost of the open operations."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from limiters._support.float_error import FLOAT_ERROR
 
 
 class Finding(NamedTuple):
-    """What the audit says, by the name of its event."""
+    """The result of an audit, with the name of its event."""
 
     event: str
     message: str = ""
 
 
 def audit(recorded: AnyCost, counted: AnyCost, *, busy: bool) -> Finding:
-    """Compares the target that is recorded with the one that is counted now.
+    """Compare the target that is recorded with the one that is counted now.
 
     >>> audit(30, 20, busy=False)
     Finding(event='audit-fail', message='the target was 30 and is set to 20')

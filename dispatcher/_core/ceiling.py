@@ -1,4 +1,4 @@
-"""The cost that the limiter could ever allow: operations above it are refused or fail."""
+"""The highest cost that the limiter could ever allow: operations above it are refused, or fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from limiters.limiter import RateLimiter
 
 
 class CostCeiling:
-    """Owned by the engine. Follows `max_capacity`, which may change at run time (law C9)."""
+    """Follows the limiter's `max_capacity`, which may change at run time (law C9). Owned by the
+    engine."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class CostCeiling:
         return is_covered(self._costs.most, cost)
 
     def follow(self, now: float) -> None:
-        """Adopts the limiter's present maximum."""
+        """Adopt the present `max_capacity` of the limiter."""
         limiter = self._limiter
         if limiter is not None and limiter.max_capacity != self._costs.most:
             self._costs.most = limiter.max_capacity
@@ -44,7 +45,8 @@ class CostCeiling:
             self.refuse_oversized(now)
 
     def refuse_oversized(self, now: float) -> None:
-        """Operations that could never go out any more fail, rather than block what follows."""
+        """Fail operations that can no longer be sent, so that they do not block those behind
+        them."""
         for lane in self._lanes:
             self._refuse_oversized(now, lane)
 

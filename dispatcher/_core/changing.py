@@ -1,4 +1,4 @@
-"""A change in several steps that readers look for, instead of taking a lock."""
+"""Lets readers detect a change that has several steps, instead of taking a lock."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SPINS = 100
-"""How often a reader looks again with no more than a yield in between."""
+"""How often a reader looks again with only a yield in between."""
 
 STEP = 0.0002
-"""How long it sleeps then; the writer is a thread that the system may not run for a while."""
+"""Seconds that a reader sleeps before it looks again later on: the system may not run the writer's
+thread for a while."""
 
 MOST_LOOKS = 10_000
-"""How often a reader looks, which takes at least two seconds. It is used up only by a signal
-handler that has interrupted the writer itself, as may happen with an InlineBatcher: that one gets
-what is there."""
+"""How often a reader looks, which takes at least two seconds. Only a signal handler that has
+interrupted the writer itself looks that often, as may happen with an InlineBatcher: it returns the
+values that it finds."""
 
 
 class Changing:
-    """One thread writes, in `with changing:`; any number read."""
+    """One thread writes, inside `with changing:`; any number of threads read."""
 
     __slots__ = ("version",)
 
     def __init__(self) -> None:
         self.version = 0
-        """Odd while the change goes on."""
+        """This number is odd during a change."""
 
     def __enter__(self) -> None:
         self.version += 1
@@ -36,7 +37,7 @@ class Changing:
         self.version += 1
 
     def look(self, read: Callable[[], T]) -> T:
-        """What `read` gives at a moment at which nothing is being changed."""
+        """Return what `read` returns at a moment at which nothing is being changed."""
         for looks in range(MOST_LOOKS):
             version = self.version
             found = read()

@@ -1,4 +1,4 @@
-"""What the limiter is told: how much could be spent, and no more than could be used."""
+"""Asks the limiter for the cost that can be spent now, and for no more than can be used."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from limiters.limiter import RateLimiter
 
 
 class Demand:
-    """Tells the limiter at once when there is something to ask for, then every `interval`,
-    and a last time when nothing is left. While nothing waits it is silent. It is also the
-    claimant by which a limiter that several Batchers share tells them apart."""
+    """Asks the limiter immediately when operations begin to wait, then every `interval`, and a last
+    time when nothing is left. It asks for nothing while nothing waits. A limiter that several
+    Batchers share also uses this object to distinguish them."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class Demand:
         self._asked: AnyCost = 0
         self._next = -math.inf
 
-    def tend(self, now: float) -> None:
-        """Asks, if it is time to."""
+    def run_due(self, now: float) -> None:
+        """Ask the limiter, if it is time."""
         if self._limiter is None or not (self._asked or self._open_work.waiting):
             return
         if now >= self._next or not self._asked:
@@ -47,16 +47,16 @@ class Demand:
             self._ask_for(self._usable())
 
     def nothing(self) -> None:
-        """Asks for nothing, for now."""
+        """Ask for nothing until the next `run_due`."""
         self._ask_for(self._costs.nothing)
 
     def next_look(self) -> float:
-        """When `tend` has something to do."""
+        """Return the time at which `run_due` has something to do."""
         return self._next if self._asked else math.inf
 
     def _usable(self) -> AnyCost:
-        """The uncharged cost that batches can use until we ask again: slow callbacks do not hoard.
-        Calls in flight are asked for as far as they could begin now."""
+        """Return the uncharged cost that batches can use until the next request, so that slow
+        callbacks do not hoard. Slots are requested only for calls that could begin now."""
         if not self._open_work.waiting:
             return self._costs.nothing
         if self._most is None:
@@ -73,7 +73,7 @@ class Demand:
         return usable
 
     def _cost_of_batches(self, batches: float) -> AnyCost:
-        """What at most so many batches of what waits would cost."""
+        """Return the cost of the waiting operations in at most so many batches."""
         if not batches:
             return self._costs.nothing
         lanes, waiting = self._lanes, self._open_work.waiting

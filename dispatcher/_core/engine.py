@@ -1,8 +1,8 @@
-"""The engine: takes in what arrives, raises what the plan says, says when to look again.
+"""The engine: takes in operations, raises batches as planned, and returns when to look again.
 
-`turn(now)` reads no clock and sleeps nowhere, so that tests turn it by hand; the Batcher
-turns it on a thread of its own. All of its state belongs to whoever turns it. Others reach
-it in two ways: operations through the buffer's inbox, everything else as a `post`.
+`turn(now)` reads no clock and never sleeps, so that tests can call it with any time; the Batcher
+calls it on a thread of its own. All state belongs to the thread that calls `turn`. Other threads
+reach it in two ways: operations through the buffer's inbox, everything else as a `post`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger("dispatcher.batcher")
 
 
 class Engine:
-    """See the module. One per Batcher."""
+    """The parts of one Batcher's engine, and the turns in which they work together."""
 
     def __init__(self, buffer: Buffer, environment: Environment) -> None:
         options = environment.options
@@ -48,8 +48,9 @@ class Engine:
         self.observed = environment.observed
         self.post = environment.mailbox.post
         self._mailbox = environment.mailbox
-        # Each part is made of those above it; none knows the engine.
+        # Each part receives some of those above it; none refers to the engine.
         self.costs = CostTerms(limiter)
+        self.costs.check_longest_call(self._max_operation_time)
         self.open_work = OpenWork(buffer, self.costs.nothing)
         self.lanes = Lanes(self.costs.of_batch)
         self.demand = Demand(limiter, self.costs, self.lanes, self.open_work, environment)
@@ -73,18 +74,18 @@ class Engine:
         )
         self._waiters = Waiters(self.lanes)
         self.finished = False
-        """Whether it was stopped and nothing is in flight any more."""
+        """Whether the engine was stopped and nothing is in flight any more."""
         self._stopping = False
         self._sending_out: float | None = None
-        """Since when somebody waits for all to be sent who gives up when nothing can be."""
+        """When a caller began to wait in `send_out`, which ends when nothing more can be sent."""
         self._begun = False
         self._flush_asked = False
         self._next_audit = math.inf
         self._limiter_runs = False
-        """Whether the limiter was started: then it has to run for as long as this does."""
+        """Whether the limiter was started: then it has to run for as long as the engine."""
 
     def turn(self, now: float) -> float:
-        """Does what is due; when to turn again, at the latest."""
+        """Do what is due. Return when to turn again, at the latest."""
         if not self._begun:
             self._begun = True
             self._flusher.begin(now)
@@ -98,79 +99,82 @@ class Engine:
         for function, arguments in posts:
             function(now, *arguments)
         self.pausing.run_due(now)
-        self.batch_end.tend(now)
+        self.batch_end.run_due(now)
         self._follow_limiter(now)
         if self.pausing.until is None:
             self._flush(now)
             if self.buffer.line:
-                self._refuse_who_waits_for_itself()
-            self.demand.tend(now)
+                self._refuse_callers_that_wait_for_themselves()
+            self.demand.run_due(now)
             self._audit(now)
-        self._tell(now)
+        self._wake_waiters(now)
         return now if self.finished else self._next_turn(now)
 
     def limiter_runs(self) -> None:
-        """The limiter was started, before the first turn: when it is stopped, all of this stops."""
+        """Note that the limiter was started, before the first turn. If it is stopped, the engine
+        stops."""
         self._limiter_runs = True
 
-    # What can be posted.
+    # Calls that other threads post.
 
     def look(self, now: float) -> None:
-        """Something outside has changed: capacity may have come."""
+        """Turn again, since something outside has changed, such as the capacity."""
 
     def flush(self, now: float) -> None:
-        """Nothing that waits now waits for company any longer."""
+        """Send all operations that wait now without waiting for full batches."""
         self._flush_asked = True
 
     def await_drained(self, now: float, waiter: DrainWaiter) -> None:
-        """Tells `waiter` when nothing is left. Until then nothing waits for company."""
+        """Wake `waiter` when nothing is left. Until then no operation waits for a full batch."""
         self._waiters.drains.append(waiter)
 
     def send_out(self, now: float, waiter: DrainWaiter) -> None:
-        """`await_drained`, for at most as long as something can be sent."""
+        """Like `await_drained`, but only for as long as something can be sent."""
         self._sending_out = max(now, self._sending_out or now)
         self.await_drained(now, waiter)
 
     def await_idle(self, now: float, waiter: DrainWaiter, watcher: Watcher) -> None:
-        """Tells `waiter` when nothing of `watcher` is left."""
+        """Wake `waiter` when nothing of `watcher` is left."""
         self._waiters.add_idler(waiter, watcher)
 
-    def pause_and_tell(self, now: float, waiter: DrainWaiter, length: float | None) -> None:
-        """Pauses, and tells `waiter`: from now on nothing is raised."""
+    def pause_and_wake(self, now: float, waiter: DrainWaiter, length: float | None) -> None:
+        """Pause, then wake `waiter`: no batch is raised from then on."""
         self.pausing.begin(now, length)
-        waiter.tell()
+        waiter.wake()
 
     def stop(self, now: float) -> None:
-        """Gives back what is not in flight, and finishes when nothing is. Idempotent."""
+        """Give back all operations that are not in flight; finish when none is. Idempotent."""
         self.pausing.end(now)
         self.batch_end.give_back()
         self.demand.nothing()
         self._stopping = True
         self._sending_out = None
 
-    def stop_and_tell(self, now: float, waiter: DrainWaiter) -> None:
-        """Stops, and tells `waiter`: what was not sent is given back."""
+    def stop_and_wake(self, now: float, waiter: DrainWaiter) -> None:
+        """Stop, then wake `waiter`: operations that were not sent have been given back."""
         self.stop(now)
-        waiter.tell()
+        waiter.wake()
 
     def give_back(self) -> None:
-        """After the last turn: what came in since, or was left by a turn that raised."""
+        """Give back operations that came in after the last turn, or that a turn has left by
+        raising."""
         self._inbox.absorb()
         self.batch_end.give_back([operation for _, operation, _ in self._inbox.take_unplaced()])
         self.buffer.end()
 
     def close(self) -> None:
-        """Nothing turns any more: whoever still waits has nothing to wait for."""
+        """Wake all callers that still wait, since there will be no more turns, and end the
+        runners."""
         for _, arguments in self._mailbox.take():
             if arguments and isinstance(arguments[0], DrainWaiter):
-                arguments[0].tell()
+                arguments[0].wake()
         self._waiters.close()
         self.runners.close()
 
-    # Coming in and going out.
+    # Taking in and sending.
 
     def _fail_unplaced(self, now: float) -> None:
-        """Operations whose key cannot be compared fail, and no others."""
+        """Fail operations whose key cannot be compared, and no others."""
         for lane, operation, error in self._inbox.take_unplaced():
             self.batch_end.fail(now, lane, [operation], error)
 
@@ -179,10 +183,13 @@ class Engine:
         draining = bool(self._waiters.drains)
         self._flusher.run_due(now, self._inbox.newest, asked=asked, draining=draining)
 
-    def _refuse_who_waits_for_itself(self) -> None:
-        """Callbacks that wait for a place hold slots and keys, and keys also once their batch was
-        abandoned. If all that run do so, and nothing else can be raised, no place would ever
-        become free."""
+    def _refuse_callers_that_wait_for_themselves(self) -> None:
+        """Refuse callbacks that wait for a place in the buffer, if none could ever become free.
+
+        Such callbacks hold slots and keys; they keep the keys even after their batch was abandoned.
+        If all callbacks that run are waiting, and nothing else can be raised, they wait for
+        themselves.
+        """
         running = self.open_work.inflight | self.batch_end.abandoned
         if running and (self._flusher.crowded or not self.lanes.ready):
             waiting = self.buffer.callbacks_outside()
@@ -200,7 +207,7 @@ class Engine:
         self._ceiling.follow(now)
 
     def _stop_with_limiter(self, now: float, limiter: RateLimiter) -> None:
-        """Nothing that waits would ever be granted: stop() gives it back, rather than hang."""
+        """Stop, since no waiting operation would ever be granted. stop() gives them back."""
         error = LimiterStoppedError(
             f"{limiter!r} was stopped while a Batcher used it, and the Batcher stops with it: stop "
             "the Batcher first, then its limiter"
@@ -210,7 +217,7 @@ class Engine:
         _log.error("%s", error, extra={"happening": "limiter-stopped"})
         self.emit(events.ERROR, 0, str(error), error)
 
-    # The rest of a turn.
+    # Other parts of a turn.
 
     def _audit(self, now: float) -> None:
         if now < self._next_audit:
@@ -224,13 +231,13 @@ class Engine:
         self.emit(finding.event, 0, finding.message)
 
     def _stalls_at(self) -> float:
-        """When sending out is given up, unless something is raised until then."""
+        """Return when `send_out` ends, unless a batch is raised before."""
         if self._sending_out is None:
             return math.inf
         return max(self._sending_out, self._batch_start.last) + self._max_operation_time
 
-    def _tell(self, now: float) -> None:
-        self._waiters.tell_idlers()
+    def _wake_waiters(self, now: float) -> None:
+        self._waiters.wake_idlers()
         if not (self._waiters.drains or self._stopping):
             return
         work = self.open_work
@@ -238,7 +245,7 @@ class Engine:
         self.finished = self._stopping and not left
         if now >= self._stalls_at():
             self._sending_out, left = None, False
-        self._waiters.tell_drains(drained=not left)
+        self._waiters.wake_drains(drained=not left)
 
     def _next_turn(self, now: float) -> float:
         times = [self.batch_end.next_look(now), self._stalls_at()]

@@ -1,4 +1,4 @@
-"""The life of a Batcher: starts and stops its engine, turns it, and lets callers wait for it.
+"""The life of a Batcher: starts and stops its engine, runs its turns, and lets callers wait.
 
 The Batcher, its Admission and its watchers call an EngineThread; it calls none of them.
 """
@@ -27,14 +27,14 @@ from limiters._support.wake_signal import WakeSignal
 from limiters.events import Emitter
 
 CUT_SHORT = 5.0
-"""Seconds that a stop() that was interrupted waits, at most, for what was not sent."""
+"""Seconds that an interrupted stop() waits, at most, for operations that were not sent."""
 
 _log = logging.getLogger("dispatcher.batcher")
 _made: weakref.WeakSet[EngineThread] = weakref.WeakSet()
 
 
 class EngineThread:
-    """One per Batcher. Thread-safe."""
+    """The engine of one Batcher, with its thread and its state. Thread-safe."""
 
     def __init__(
         self,
@@ -53,27 +53,28 @@ class EngineThread:
         self._clock = clock
         self._thread: threading.Thread | None = None
         self._launch = Gate()
-        """At which that thread waits for start()."""
+        """The gate at which that thread waits until start() is complete."""
         self._state = State.NEW
         self._state_lock = threading.RLock()
         self._ended = threading.Event()  # nothing waits for it: see Gate
         self._gates: list[Gate] = []
-        """Of those who wait for the end."""
+        """The gates of the callers that wait for the end."""
         self.forked = False
         """Whether this is a copy in a forked child, which has none of the threads."""
         self.returned: list[Operation] = []
-        """What stop() gave back."""
+        """The operations that stop() gave back."""
         _made.add(self)
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The present state; PAUSED is a part of RUNNING."""
         if self._state is State.RUNNING and self.engine.pausing.until is not None:
             return State.PAUSED
         return self._state
 
     def start(self, owner: object) -> None:
-        """See Batcher.start. `owner` is kept alive for as long as the thread runs."""
+        """Start the thread and the limiter. The thread keeps `owner` alive for as long as it
+        runs."""
         self.check_fork()
         with self._state_lock:
             if self._state is not State.NEW:
@@ -87,14 +88,14 @@ class EngineThread:
                 if self._state is State.NEW:  # one step with the next line
                     self._state = State.RUNNING
             finally:
-                # It may be neither: a signal handler that interrupts this may call stop().
+                # The state may be another one: a signal handler that interrupts this may call
+                # stop().
                 if self._state is not State.RUNNING:
                     self._thread = None
                     self.limiting.end()
                 self._launch.open()
 
     def stop(self, drain: bool, limit: float | None) -> None:
-        """See Batcher.stop."""
         self.check_callable("stop()")
         if self._state is State.NEW and self._stop_unstarted():
             return
@@ -114,7 +115,8 @@ class EngineThread:
             raise
 
     def ask(self, question: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
-        """Posts `question` with a waiter and waits until it is told. True once stopped."""
+        """Post `question` with a waiter, and wait until the engine wakes it or has ended. Return
+        False if that takes longer than `timeout`."""
         if self._ended.is_set():
             return True
         gate = Gate()
@@ -126,26 +128,26 @@ class EngineThread:
             waiter.gone = True
 
     def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
-        """What `Watcher.wait` does for one Batcher."""
+        """Wait until nothing of `watcher` is left in this Batcher. Return False after `timeout`."""
         self.check_callable("Watcher.wait()")
         if self._state is State.NEW:
             self.check_running("Watcher.wait()")
         return self.ask(self.engine.await_idle, timeout, watcher)
 
-    # What may be called when.
+    # Which calls are allowed at present.
 
     @property
     def on_own_thread(self) -> bool:
-        """Whether an observer calls, in the middle of a turn."""
+        """Whether this is the engine's own thread: an observer calls, in the middle of a turn."""
         return self._thread is threading.current_thread()
 
     def check_fork(self) -> None:
-        """Raises in a forked child."""
+        """Raise ForkedError in a forked child."""
         if self.forked:
             raise ForkedError
 
     def check_running(self, call: str) -> None:
-        """Raises unless it was started and has not ended."""
+        """Raise ImproperOrderError unless the Batcher was started and has not ended."""
         self.check_fork()
         if self._state is State.NEW:
             raise ImproperOrderError(f"{call} needs a Batcher that is started; call start() first")
@@ -153,7 +155,7 @@ class EngineThread:
             raise ImproperOrderError(f"{call} came after stop(); make a new Batcher")
 
     def check_callable(self, call: str) -> None:
-        """Raises if `call` would wait for itself."""
+        """Raise ImproperOrderError if `call` would wait for itself."""
         self.check_fork()
         if self.on_own_thread:
             raise ImproperOrderError(
@@ -167,7 +169,7 @@ class EngineThread:
                 "call it from another thread"
             )
 
-    # Inside. `dispatcher.testing` has another `_begin`, `ask` and `_await_end`.
+    # Internal methods. `dispatcher.testing` has another `_begin`, `ask` and `_await_end`.
 
     def _begin(self, owner: object) -> None:
         self.limiting.listen(self._limiter_changed)
@@ -218,7 +220,7 @@ class EngineThread:
         gate.wait(self._ended.is_set, None)
 
     def _stop_unstarted(self) -> bool:
-        """Ends a Batcher that was never started; False if it was, in this moment."""
+        """End a Batcher that was never started. Return False if it was started meanwhile."""
         with self._state_lock:
             if self._state is not State.NEW:
                 return False
@@ -229,8 +231,9 @@ class EngineThread:
         return True
 
     def _cut_short(self, error: BaseException) -> None:
-        """stop() was interrupted: nothing more is sent, and what is left can be had."""
-        self.ask(self.engine.stop_and_tell, CUT_SHORT)
+        """Send nothing more after an interrupted stop(), and make the operations that are left
+        available."""
+        self.ask(self.engine.stop_and_wake, CUT_SHORT)
         self.returned = self.engine.batch_end.given_back or []
         if self.returned:
             text = (
@@ -242,7 +245,8 @@ class EngineThread:
             _log.warning("%s", text, extra=facts)
 
     def leave_behind(self) -> None:
-        """We are in a forked child: the threads are not, and locks may be held for ever."""
+        """Mark this as a copy in a forked child: its threads do not exist, and its locks may stay
+        locked."""
         self.forked = True
         self._buffer.end()
 

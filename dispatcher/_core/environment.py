@@ -1,4 +1,4 @@
-"""What the parts of one engine share and none of them owns."""
+"""The objects that all parts of one engine share and none of them owns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Made before the parts, and passed down to them: no part receives the engine itself."""
+    """These objects are made before the parts and passed to them; no part receives the engine."""
 
     options: BatcherOptions
     mailbox: Mailbox

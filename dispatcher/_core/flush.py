@@ -1,4 +1,4 @@
-"""What goes out in one turn: asks for a grant, has batches planned within it, and starts them."""
+"""Sends batches in one turn: asks for a grant, has batches planned within it, and starts them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
 SHORTEST_WAIT = 0.001
-"""The soonest to look again for budget."""
+"""Minimum delay in seconds before the engine looks for budget again."""
 
 
 class Flusher:
-    """Owned by the engine."""
+    """Plans and starts batches. Owned by the engine."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Flusher:
         """Whether something waits for a slot."""
 
     def begin(self, now: float) -> None:
-        """Aligns the flush interval with the first turn."""
+        """Align the flush interval with the first turn."""
         self._grid.begin(now)
 
     def run_due(self, now: float, newest: int, *, asked: bool, draining: bool) -> None:
-        """Starts what can be started. `newest`: the last ticket; `asked`: flush() was called;
-        `draining`: nothing waits for a full batch now."""
+        """Start the batches that can be started. `newest`: the last ticket; `asked`: flush() was
+        called; `draining`: no operation waits for a full batch now."""
         gathering, self._wanted = self._wanted or self._nothing, None
         self.crowded = False
         tick = self._grid.due(now)
@@ -86,8 +86,8 @@ class Flusher:
             self._emit(events.FLUSH_DONE, raised)
 
     def next_look(self, now: float, newest: int) -> tuple[float, float]:
-        """When `run_due` has something to do, and how many more operations in the inbox would
-        change that."""
+        """Return when `run_due` has something to do, and how many more operations in the inbox
+        would change that."""
         ready, company = math.inf, math.inf
         if self._wanted is not None and self._limiter is not None:
             ready = max(self._limiter.ready_at(self._wanted), now + SHORTEST_WAIT)
@@ -101,6 +101,8 @@ class Flusher:
         free = math.inf if self._most is None else self._most - len(self._open_work.inflight)
         slots = Slots(free, self._runners.threads_left)
         raised = 0
+        if self._lanes.learned:
+            self._lanes.estimate_again()
         for queue in self._lanes.in_order():
             if self._limiter is None or queue is self._lanes.free:
                 planned = plan(queue, Unlimited(), slots, self._due)
@@ -118,7 +120,8 @@ class Flusher:
         if self._lanes.paid:
             ready += self._lanes.batch_costs()
         if gathering:
-            # What it waited for is asked for in full: the sum of all costs may be off by a little.
+            # Ask for all that the next batch waits for: the sum of all costs has a small float
+            # error.
             ready = greater(ready, gathering)
         grant = limiter.grant(ready, gathering, self._demand)
         try:

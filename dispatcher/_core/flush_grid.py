@@ -1,4 +1,4 @@
-"""The flush grid: the moments at which what waits for company is raised without. Pure."""
+"""The flush grid: the times at which batches are raised that are not full. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 class FlushGrid:
-    """Every `interval` since the beginning, but only while something waits for it.
+    """A time every `interval` seconds since the beginning, but only while operations wait.
 
     >>> grid = FlushGrid(0.25)
     >>> grid.begin(10.0)
@@ -21,15 +21,15 @@ class FlushGrid:
         self.next = math.inf
 
     def begin(self, now: float) -> None:
-        """Its first moment."""
+        """Set the first time of the grid."""
         self._began = now
 
     def due(self, now: float) -> bool:
-        """Whether the moment that was waited for has come."""
+        """Whether the next time has come."""
         return now >= self.next
 
     def schedule(self, now: float, *, waits: bool) -> None:
-        """Finds the next moment, if anything waits for it."""
+        """Find the next time, if operations wait for it."""
         if not waits:
             self.next = math.inf
         elif not now < self.next < math.inf:

@@ -14,7 +14,8 @@ from limiters._costs import AnyCost
 
 
 class InboxReader:
-    """Owned by the engine. `limited`: whether there is a limiter, so that costs matter."""
+    """Sorts operations into lanes. Owned by the engine. `limited`: there is a limiter, so that
+    costs matter."""
 
     def __init__(self, buffer: Buffer, open_work: OpenWork, lanes: Lanes, *, limited: bool) -> None:
         self._buffer = buffer
@@ -24,10 +25,11 @@ class InboxReader:
         self.newest = -1
         """The last ticket that was given."""
         self._unplaced: list[tuple[Lane, Operation, Exception]] = []
-        """Operations that came in and have no place in their lane."""
+        """Operations that came in and whose key cannot be compared: they have no place in their
+        lane."""
 
     def absorb(self) -> None:
-        """Takes in what has come and has room."""
+        """Take in the operations that have come and for which there is room."""
         if not self._buffer.inbox and not self._buffer.line:
             return
         touched: dict[Lane, None] = {}
@@ -45,18 +47,19 @@ class InboxReader:
         if came > count:
             self._buffer.leave(came - count)
         self._lanes.ready_cost += cost
-        for operation in ordered:  # outside of that: keys are compared by user code
+        for operation in ordered:  # not inside the change: user code compares keys
             self._admit(operation, touched)
         for lane in touched:
             self._lanes.queue(lane)
 
     def take_unplaced(self) -> list[tuple[Lane, Operation, Exception]]:
-        """Takes out the operations whose key cannot be compared, with their lanes and errors."""
+        """Take out the operations whose key cannot be compared, with their lanes and errors."""
         unplaced, self._unplaced = self._unplaced, []
         return unplaced
 
     def _ticketed(self, run: ChunkRun) -> list[Operation]:
-        """Those of `run` whose claim is valid: from now on they are ours."""
+        """Give tickets to the operations of `run` whose claim is valid, and return these: the
+        engine owns them now."""
         claim = run.claim
         void = 0
         first = self.newest + 1
@@ -73,7 +76,8 @@ class InboxReader:
     def _sort(
         self, operations: list[Operation], touched: dict[Lane, None], *, plain: bool
     ) -> list[Operation]:
-        """Puts those into their lanes that need no more than a place at the end; the others."""
+        """Put the operations into their lanes that only need a place at the end; return the
+        others."""
         limited = self._limited
         if (
             plain
@@ -106,19 +110,19 @@ class InboxReader:
 
     @staticmethod
     def _is_paid(operation: Operation) -> bool:
-        """Whether its batch costs something, even if no operation in it does."""
+        """Whether the batch of `operation` costs something even if no operation in it does."""
         assert operation._watcher is not None
         return bool(operation._watcher._terms.batch_cost)
 
     def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
         assert operation._watcher is not None
         free = self._limited and not operation._cost and not self._is_paid(operation)
-        # With a key it keeps its place behind others of its key, whatever those cost.
+        # An operation with a key keeps its place behind others of its key, whatever those cost.
         free = free and key_of(operation) is None
         lane = self._lanes.of(operation._watcher, free=free)
         try:
             lane.admit(operation)
-        except BaseException as raised:  # also sys.exit(): it ends no thread of the Batcher
+        except BaseException as raised:  # sys.exit() must not end a thread of the Batcher
             error = KeyComparisonError()
             error.__cause__ = raised
             self._lanes.ready_cost -= operation._cost

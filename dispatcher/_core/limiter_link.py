@@ -1,4 +1,4 @@
-"""The limiter that a Batcher goes by: started by the first that needs it, stopped by the last."""
+"""The limiter of a Batcher: the first Batcher that needs it starts it, the last one stops it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ _log = logging.getLogger("dispatcher.batcher")
 class _Use:
     """One limiter and the Batchers that use it.
 
-    Nobody waits for the lock to leave: a signal handler may have interrupted the thread that holds
-    it, and wait in turn for a Batcher that leaves. Who finds the lock taken goes on, and the one
-    who holds it looks again once it has let go of it.
+    A Batcher that leaves does not wait for the lock: a signal handler may have interrupted the
+    thread that holds it, and wait for a Batcher that leaves. A thread that finds the lock taken
+    continues, and the thread that holds it looks again after it has released it.
     """
 
     def __init__(self, limiter: RateLimiter) -> None:
         self.limiter = limiter
         self.users: set[LimiterLink] = set()
         self._lock = threading.RLock()
-        """For starting and stopping it."""
+        """This lock protects the start and the stop of the limiter."""
         self._ours = False
-        """Whether a Batcher has started it. A limiter that the user started, the user stops."""
+        """Whether a Batcher has started the limiter. The user stops a limiter that the user has
+        started."""
 
     def begin(self) -> None:
-        """Starts it, unless it runs. For who is one of its users."""
+        """Start the limiter, unless it runs. The caller is one of its users already."""
         try:
             with self._lock:
                 if not self.limiter.started:
@@ -41,15 +42,15 @@ class _Use:
                     finally:
                         self._ours = True
         finally:
-            self._tidy()  # a signal handler may have ended what is just beginning
+            self._tidy()  # a signal handler may have ended what just began
 
     def leave(self, user: LimiterLink) -> None:
-        """`user` does not use it any more."""
+        """Remove `user` from the users of the limiter."""
         self.users.discard(user)
         self._tidy()
 
     def _tidy(self) -> None:
-        """Forgets it, and stops it if a Batcher has started it, once nobody uses it."""
+        """If the limiter has no users, forget it, and stop it if a Batcher has started it."""
         key = id(self.limiter)
         while not self.users and (self._ours or _uses.get(key) is self):
             if not self._lock.acquire(blocking=False):
@@ -72,23 +73,23 @@ a test with the change that follows it, is one step. See `_interpreter.py`."""
 
 
 def _use_of(limiter: RateLimiter, user: LimiterLink) -> _Use:
-    """What all who use `limiter` share; `user` is one of them."""
+    """Return the record that all users of `limiter` share, with `user` among them."""
     while True:
         use = _uses.setdefault(id(limiter), _Use(limiter))
         use.users.add(user)
-        if _uses.get(id(limiter)) is use:  # else the last of the others has left in between
+        if _uses.get(id(limiter)) is use:  # otherwise the last other user has just left
             return use
 
 
 def _leave(limiter: RateLimiter, user: LimiterLink) -> None:
-    """`user` is none of them any more."""
+    """Remove `user` from the users of `limiter`."""
     use = _uses.get(id(limiter))
     if use is not None:
         use.leave(user)
 
 
 def checked_limiter(name: str, value: object) -> RateLimiter:
-    """`value`, if it is one."""
+    """Return `value` if it is a RateLimiter; raise ArgumentError if it is not."""
     # A class has all the methods of its instances, and so would pass for one.
     if isinstance(value, type) or not isinstance(value, RateLimiter):
         raise ArgumentError(
@@ -101,20 +102,20 @@ def checked_limiter(name: str, value: object) -> RateLimiter:
 
 
 class LimiterLink:
-    """One per Batcher, which may have none. Used by one thread at a time."""
+    """The limiter of one Batcher, if it has one. Used by one thread at a time."""
 
     def __init__(self, limiter: RateLimiter | None) -> None:
         self.limiter = limiter
         self._undo: list[Callable[[], object]] = []
-        """What was begun, as what ends it."""
+        """The functions that end what was begun, in the order of beginning."""
 
     def listen(self, changed: Callable[[], object]) -> None:
-        """Calls `changed` whenever it holds more, or less, or is stopped."""
+        """Call `changed` whenever the limiter holds more, or less, or is stopped."""
         if self.limiter is not None:
             self._undo.append(self.limiter.add_wake_up(changed).end)
 
     def start(self, totals: Source) -> None:
-        """Starts it, unless it runs, and has it tell others of `totals`."""
+        """Start the limiter, unless it runs, and have it publish `totals`."""
         limiter = self.limiter
         if limiter is None:
             return
@@ -122,8 +123,8 @@ class LimiterLink:
         self._undo.append(limiter.publish(totals).end)
 
     def end(self) -> None:
-        """Ends all of that, whatever was begun; an error of the user's limiter does not keep the
-        Batcher from it."""
+        """End everything that was begun. An error of the user's limiter does not prevent the
+        rest."""
         if self.limiter is not None:
             self._undo.insert(0, partial(_leave, self.limiter, self))
         while self._undo:
@@ -134,5 +135,5 @@ class LimiterLink:
                 _log.exception("the limiter could not be stopped: %r", self.limiter, extra=facts)
 
 
-# In a forked child: the Batchers stayed in the parent, and its threads may hold a lock.
+# A forked child has no Batchers: they stayed in the parent, whose threads may hold a lock.
 begin_in_child(_uses.clear)

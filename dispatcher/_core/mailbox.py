@@ -10,7 +10,8 @@ PostedCall = tuple[Callable[..., None], tuple[Any, ...]]
 
 
 class Mailbox:
-    """One per engine. It knows no receiver, so that every part of an engine can post to it."""
+    """The calls for one engine. It refers to no receiver, so that every part of an engine can
+    post."""
 
     __slots__ = ("_calls", "_wake")
 
@@ -22,10 +23,10 @@ class Mailbox:
         return len(self._calls)
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Has `function(now, *arguments)` called in the next turn. From any thread."""
+        """Have `function(now, *arguments)` called in the next turn. Thread-safe."""
         self._calls.append((function, arguments))
         self._wake()
 
     def take(self) -> list[PostedCall]:
-        """Takes out the calls posted so far. A call posted during a turn waits for the next."""
+        """Take out the calls posted so far. A call posted during a turn waits for the next one."""
         return [self._calls.popleft() for _ in range(len(self._calls))]

@@ -1,7 +1,7 @@
-"""Those who watch a Batcher at work: they are told of batches, and can neither break nor slow it.
+"""Observers are notified of the batches of a Batcher, and can neither break nor slow it.
 
-Nothing is told of single operations: making and moving one takes about a microsecond, so that
-even reading a clock for each would be felt. What can be known of them follows from their batch.
+They are not notified of single operations: making and moving one takes about a microsecond, so that
+even reading a clock for each would cost too much. The times of operations follow from their batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ _log = logging.getLogger("dispatcher.batcher")
 
 
 class Observer(Protocol):
-    """Called on the engine's thread, so: briefly. One that raises is not called again."""
+    """Its methods run on the engine's thread and have to be quick. One that raises is not called
+    again."""
 
     def came_in(self, newest: int, waited: bool, now: float) -> None:
-        """Operations with tickets up to `newest` are in. `waited`: others did before them, so
-        that these may have come at any time since the last call."""
+        """Operations with tickets up to `newest` have come in. `waited`: others waited before them,
+        so that these may have come at any time since the last call."""
         ...
 
     def raised(self, batch: OperationBatch, now: float) -> None:
@@ -28,22 +29,22 @@ class Observer(Protocol):
         ...
 
     def returned(self, batch: OperationBatch, seconds: float) -> None:
-        """The callback of `batch` has ended after so long; it may have been abandoned before."""
+        """The callback of `batch` has ended after `seconds`; the batch may have been abandoned
+        before."""
         ...
 
 
 class Observed:
-    """Tells observers. One per engine."""
+    """The observers of one engine."""
 
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
 
     def add(self, observer: Observer) -> None:
-        """Tells `observer` from now on. From any thread."""
+        """Call `observer` from now on. Thread-safe."""
         self.observers += (observer,)
 
     def came_in(self, newest: int, waited: bool, now: float) -> None:
-        """See Observer; and so for the others."""
         for one in self.observers:
             try:
                 one.came_in(newest, waited, now)

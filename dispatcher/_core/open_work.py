@@ -1,9 +1,9 @@
 """The only owner of the state of accepted operations, in a form that any thread may read.
 
-A transition is one call. It changes the counts, the lane's share of them, the operations' own mark
-and the totals together, and raises before anything has changed if `stages` does not allow it. Two
-things are left to others: the order within a lane (`Lane`), and the step from the inbox to a
-ticket, which `InboxReader` makes for each operation at the speed that this needs.
+A transition is one call. It changes the counts, the lane's share of them, the mark on each
+operation and the totals together; it raises before anything has changed if `stages` does not allow
+it. Two things are done elsewhere: `Lane` keeps the order within a lane, and `InboxReader` takes
+each operation from the inbox to its ticket, at the speed that this needs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dispatcher.operation import Operation, cost_of
 from limiters._costs import AnyCost
 
 NEWEST = 0.2
-"""What the last callback counts for in how long they took lately."""
+"""Weight of the last callback in the recent duration of callbacks."""
 
 
 @dataclass
 class BatcherTotals:
-    """What became of operations and batches, counted since the start."""
+    """Counts of operations and batches since the start, by how they ended."""
 
     done: int = 0
     failed: int = 0
@@ -45,7 +45,7 @@ class BatcherTotals:
     pauses: int = 0
 
     def published(self) -> dict[str, float]:
-        """The same, by the names under which a limiter tells others of it."""
+        """Return the totals, by the names under which a limiter publishes them."""
         return {
             "operations_done": self.done,
             "operations_failed": self.failed,
@@ -61,57 +61,57 @@ class BatcherTotals:
 
 
 class OpenWork:
-    """Law B3: `target` is the cost of all operations accepted and not ended, always.
+    """Law B3: `target` is always the cost of all operations that are accepted and have not ended.
 
     Law B2: each accepted operation ends exactly once, as done, failed, abandoned or given back.
-    Written by the engine only. What has come in and was not taken in yet still stands in the
-    buffer's inbox; both are read at one moment at which the engine changes neither, so that a
-    reader takes no lock.
+    Only the engine writes. Operations that came in and were not taken in yet still stand in the
+    buffer's inbox. Both are read at a moment at which the engine changes neither, so that a reader
+    takes no lock.
     """
 
     def __init__(self, buffer: Buffer, nothing: AnyCost = 0) -> None:
-        """`nothing`: the cost of nothing, in the form of the limiter."""
+        """`nothing` is a cost of zero, in the form of the limiter."""
         self._buffer = buffer
         self._nothing = nothing
         self.changing = Changing()
-        """For what changes in more than one step, or together with the inbox."""
+        """Marks changes in more than one step, or together with the inbox."""
         self.target = nothing
         self.waiting = 0
-        """Operations accepted and not in flight, those that rest before a retry included."""
+        """Operations accepted and not in flight, including those that rest before a retry."""
         self.inflight: set[OperationBatch] = set()
         self.totals = BatcherTotals()
         self.first_raised: dict[int, float] = {}
-        """When operations that are retried were raised first, by their identity."""
+        """The times at which operations that are retried were first raised, by identity."""
         self.callback_seconds: float | None = None
-        """How long callbacks took lately, once one has ended."""
+        """The recent duration of callbacks; None until one has ended."""
 
     def took(self, seconds: float) -> None:
-        """A callback has ended after so long."""
+        """Note the duration of a callback."""
         if self.callback_seconds is None:
             self.callback_seconds = seconds
         else:
             self.callback_seconds += (seconds - self.callback_seconds) * NEWEST
 
     def read(self) -> tuple[AnyCost, int, int]:
-        """The target, the batches in flight and the operations waiting, right now."""
+        """Return the target, the number of batches in flight and that of waiting operations."""
         return self.changing.look(self._read)
 
     def _read(self) -> tuple[AnyCost, int, int]:
         cost, count = self._buffer.arrived()
         return self.target + cost, len(self.inflight), self.waiting + count
 
-    # Transitions. The engine's thread only.
+    # Transitions, for the engine's thread only.
 
     def accepted(self, cost: AnyCost, count: int) -> None:
-        """`count` operations that came in are WAITING. For a caller that has begun the change."""
+        """Note that `count` operations are WAITING. The caller has begun the change."""
         self.target += cost
         self.waiting += count
 
     def move(
         self, operations: list[Operation], source: Stage, target: Stage, lane: Lane | None = None
     ) -> None:
-        """Moves `operations`, all at `source` and all of `lane`, to `target`. Operations that are
-        WAITING and have no lane are `unplaced`, and can only be returned."""
+        """Move `operations`, which are all at `source` and of `lane`, to `target`. WAITING
+        operations without a lane are `unplaced`, and can only be returned."""
         check(source, target)
         count = len(operations)
         cost = cost_of(operations) if source.counts.open != target.counts.open else 0
@@ -128,8 +128,8 @@ class OpenWork:
                 self._buffer.leave(count)
 
     def start(self, batch: OperationBatch) -> None:
-        """The operations of `batch` are IN_FLIGHT. Their places are freed by `leave_buffer`, once
-        for all batches of a plan."""
+        """Note that the operations of `batch` are IN_FLIGHT. `leave_buffer` frees their places,
+        once for all batches of a plan."""
         check(Stage.WAITING, Stage.IN_FLIGHT)
         batch.buffer = self._buffer
         for operation in batch.operations:
@@ -140,11 +140,11 @@ class OpenWork:
             self.waiting -= len(batch.operations)
 
     def leave_buffer(self, count: int) -> None:
-        """Frees the places of `count` operations that were started."""
+        """Free the places of `count` operations that were started."""
         self._buffer.leave(count)
 
     def take_back(self, batch: OperationBatch) -> None:
-        """`batch` did not start after all: its operations are RESTING, as if never raised."""
+        """Note that `batch` could not start: its operations are RESTING, as if never raised."""
         check_batch(batch.state, BatchState.ENDED)
         for operation in batch.operations:
             operation._where = batch.sequence
@@ -152,7 +152,7 @@ class OpenWork:
         self._buffer.come_back(len(batch.operations))
 
     def ending(self, batch: OperationBatch) -> None:
-        """From now on the callback of `batch` can enqueue nothing more through it."""
+        """Note that `batch` is ending: its callback can enqueue nothing more through it."""
         check_batch(batch.state, BatchState.ENDING)
         batch.state = BatchState.ENDING
 
@@ -165,7 +165,8 @@ class OpenWork:
         failed: list[Operation],
         others: Stage,
     ) -> None:
-        """`batch` is over: `back` are RESTING, `failed` FAILED, and all others at `others`."""
+        """Note that `batch` is over: `back` are RESTING, `failed` FAILED, all others at
+        `others`."""
         check_batch(batch.state, state)
         check(Stage.IN_FLIGHT, others)
         for operation in back:
@@ -210,7 +211,8 @@ class OpenWork:
             totals.returned += count
 
     def audit(self, *, busy: bool) -> Finding:
-        """Checks the target while nothing waits, and repairs it."""
+        """Compare the target with the cost of the open batches while nothing waits, and correct
+        it."""
         with self.changing:
             counted = self._nothing + sum(batch.cost for batch in self.inflight)
             finding = audit(self.target, counted, busy=busy)
@@ -220,6 +222,6 @@ class OpenWork:
 
     def _reduce(self, cost: AnyCost) -> None:
         self.target -= cost
-        # Sums of fractions leave crumbs.
+        # Sums of fractions leave a float error.
         if not self.waiting and not self.inflight:
             self.target = self._nothing

@@ -1,5 +1,5 @@
-"""The options of a Batcher: each is declared here and nowhere else, and the engine's parts read it
-from here."""
+"""The options of a Batcher. Each is declared here only, and the parts of the engine read it
+here."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from limiters.limiter import RateLimiter
 
 @dataclass(frozen=True, kw_only=True)
 class BatcherOptions(ConvertedOptions):
-    """Checked. Durations are in seconds."""
+    """The checked options of a Batcher. Durations are in seconds."""
 
     rate_limiter: RateLimiter | None = field(
         default=None,
-        metadata=about("who allows what; without one, everything goes at once", checked_limiter),
+        metadata=about(
+            "the limiter that grants capacity; without one, nothing is limited", checked_limiter
+        ),
     )
     max_buffer_size: int = field(
         default=10_000,
@@ -41,7 +43,7 @@ class BatcherOptions(ConvertedOptions):
     )
     capacity_interval: Seconds = field(
         default=0.1,
-        metadata=about("how often the limiter is told what is needed", seconds, unit="s"),
+        metadata=about("how often the limiter is asked for capacity", seconds, unit="s"),
     )
     audit_interval: Seconds = field(
         default=10.0,
@@ -83,9 +85,9 @@ class BatcherOptions(ConvertedOptions):
     )
     emit_request: bool = field(
         default=False,
-        metadata=about("raise the event `request`, when the limiter is told what is needed", flag),
+        metadata=about("raise the event `request`, when the limiter is asked for capacity", flag),
     )
     clock: Clock | None = field(
         default=None,
-        metadata=about("what tells the time; a ManualClock of `limiters.testing`, for tests"),
+        metadata=about("the source of time; a ManualClock of `limiters.testing`, for tests"),
     )

@@ -1,4 +1,4 @@
-"""How long the Batcher holds its breath. Pure: the engine says what time it is."""
+"""How long a Batcher pauses. Pure: the engine passes the time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from limiters._support.rate_limited_log import RateLimitedLog
 from limiters._support.validation import ArgumentError, Seconds, in_seconds, seconds
 
 FALLBACK = 0.5
-"""How long it is where a strategy cannot say."""
+"""Seconds of a pause whose strategy raises."""
 
 
 def checked_pause_time(name: str, value: object) -> float | Wait:
-    """`value` as seconds, or the wait strategy that it is."""
+    """Return `value` as seconds, or as the wait strategy that it is."""
     if isinstance(value, type):
         advice = "such as 0.5, or wait_exponential(max=30)"
         raise ArgumentError(name, value, "be seconds or a tenacity wait strategy", advice)
@@ -21,10 +21,10 @@ def checked_pause_time(name: str, value: object) -> float | Wait:
 
 
 class Pause:
-    """At most one pause at a time. Pausing again does not prolong it, unless a time is given
-    that ends later. With a wait strategy each pause that follows without a success in
-    between is one attempt further; a success of what was raised after the last pause resets
-    it."""
+    """At most one pause at a time. A second pause does not prolong it, unless it has a length and
+    ends later. With a wait strategy, each further pause without a success in between is one more
+    attempt. The attempts begin again after a success of a batch that was raised after the last
+    pause."""
 
     def __init__(self, pause_time: Seconds | Wait) -> None:
         self._wait = pause_time if callable(pause_time) else None
@@ -32,15 +32,15 @@ class Pause:
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.batcher"))
         self._in_a_row = 0
         self._began = 0.0
-        """When the first of the pauses in a row began."""
+        """The time at which the first of the pauses in a row began."""
         self._paused_at = 0.0
         self._ended = 0.0
         self.until: float | None = None
-        """When the present pause ends; None when there is none."""
+        """When the present pause ends; None if there is none."""
 
     def begin(self, now: float, length: float | None) -> float | None:
-        """Pauses for `length`, or as long as the pause time says. How long it is if that
-        changed anything."""
+        """Pause for `length`, or as long as the pause time says. Return how long, or None if that
+        changed nothing."""
         if self.until is not None and length is None:
             return None
         if length is None:
@@ -57,7 +57,7 @@ class Pause:
         return length
 
     def end(self, now: float) -> float | None:
-        """Resumes. How long the pause has lasted; None if there was none to end."""
+        """Resume. Return how long the pause has lasted, or None if there was none."""
         if self.until is None:
             return None
         self.until = None
@@ -69,7 +69,7 @@ class Pause:
         return self.until is not None and now >= self.until
 
     def succeeded(self, raised_at: float) -> None:
-        """A batch that was raised then has succeeded."""
+        """Note the success of a batch that was raised at `raised_at`."""
         if self._in_a_row and raised_at >= self._ended and self.until is None:
             self._in_a_row = 0
 
@@ -79,7 +79,7 @@ class Pause:
         elapsed = now - self._began if self._in_a_row > 1 else 0.0
         try:
             return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))
-        except BaseException as error:  # also sys.exit(): it ends no thread of the Batcher
+        except BaseException as error:  # sys.exit() must not end a thread of the Batcher
             self._damped.log(
                 logging.ERROR,
                 "the strategy given as pause_time raised; pausing for %g s",

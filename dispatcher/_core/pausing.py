@@ -11,7 +11,7 @@ from dispatcher._core.pause import Pause
 
 
 class Pausing:
-    """Owned by the engine; `pause` has the rules."""
+    """Applies the rules of `pause`. Owned by the engine."""
 
     def __init__(
         self, pause: Pause, demand: Demand, totals: BatcherTotals, emit: Callable[..., None]
@@ -23,11 +23,11 @@ class Pausing:
 
     @property
     def until(self) -> float | None:
-        """When the present pause ends; None when there is none."""
+        """When the present pause ends; None if there is none."""
         return self._pause.until
 
     def begin(self, now: float, length: float | None = None) -> None:
-        """Raises nothing and asks for nothing, for `length` or the pause time."""
+        """Raise nothing and ask for nothing, for `length` or for the pause time."""
         paused = self._pause.begin(now, length)
         if paused is not None:
             self._totals.pauses += 1
@@ -35,16 +35,16 @@ class Pausing:
             self._demand.nothing()
 
     def end(self, now: float) -> None:
-        """Goes on, if there was a pause."""
+        """Go on, if there was a pause."""
         lasted = self._pause.end(now)
         if lasted is not None:
             self._emit(events.RESUME, lasted)
 
     def run_due(self, now: float) -> None:
-        """Ends a pause that has lasted long enough."""
+        """End a pause that has lasted long enough."""
         if self._pause.over(now):
             self.end(now)
 
     def succeeded(self, raised_at: float) -> None:
-        """A batch that was raised then has succeeded."""
+        """Note the success of a batch that was raised at `raised_at`."""
         self._pause.succeeded(raised_at)

@@ -118,7 +118,19 @@ CAPACITY = _gauge(
     "What may be spent in a period: shared (held now), reserved, max (could be had at most).",
 )
 SPENT = _counter(
-    "spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
+    "spent_cost",
+    "limit kind dimension",
+    "Estimated cost of callbacks begun, shared and reserved.",
+)
+REFUNDED = _counter(
+    "refunded_cost",
+    "limit kind dimension",
+    "By how much settled calls that have ended cost less than estimated.",
+)
+EXCESS = _counter(
+    "excess_cost",
+    "limit kind dimension",
+    "By how much settled calls that have ended cost more than estimated.",
 )
 PARTITIONS = _gauge(
     "partitions", "limit state dimension", "Partitions held, and wanted, with fractions."
@@ -250,7 +262,7 @@ CLUSTER_DEMAND = _gauge(
 CLUSTER_SPENT_NOW = _gauge(
     "cluster_spent_last_period_cost",
     "limit dimension",
-    "Shared cost that instances spent in the period before their last request.",
+    "Shared cost that counted in the period before the last request of each instance.",
 )
 CLUSTER_MEMBERS = _gauge(
     "cluster_members", "limit state", "Instances with a recent request: active, overdue, evicted."
@@ -276,7 +288,7 @@ MEMBER_DEMAND = _gauge("member_demand", OF_INSTANCES, "Cost it could spend in a 
 MEMBER_SPENT = _gauge(
     "member_spent_last_period_cost",
     OF_INSTANCES,
-    "Shared cost spent in the period before its last request.",
+    "Shared cost that counted in the period before its last request.",
 )
 MEMBER_SHARE = _gauge("member_fair_share", OF_INSTANCES, "Fair share, in partitions.")
 MEMBER_WAIT = _gauge(
@@ -295,7 +307,19 @@ CLUSTER_THROTTLED = _counter("cluster_throttled", "limit", "Refusals of the data
 CLUSTER_RETRIES = _counter("cluster_retries", "limit", "Operations raised again.")
 CLUSTER_PAUSES = _counter("cluster_pauses", "limit", "Pauses begun.")
 CLUSTER_SPENT = _counter(
-    "cluster_spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
+    "cluster_spent_cost",
+    "limit kind dimension",
+    "Estimated cost of callbacks begun, shared and reserved.",
+)
+CLUSTER_REFUNDED = _counter(
+    "cluster_refunded_cost",
+    "limit kind dimension",
+    "By how much settled calls that have ended cost less than estimated.",
+)
+CLUSTER_EXCESS = _counter(
+    "cluster_excess_cost",
+    "limit kind dimension",
+    "By how much settled calls that have ended cost more than estimated.",
 )
 CLUSTER_SYNC_FAILURES = _counter(
     "cluster_sync_failures", "limit", "Calls of instances that Redis did not answer."

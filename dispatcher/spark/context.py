@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any
 
 from limiters.errors import SettlementError
 
 _log = logging.getLogger("dispatcher.spark")
-_SAID = threading.Event()
-"""Whether it was said in this process: a handler is called many times."""
+_hinted: set[str] = set()
+"""The queries of which this process has logged that a batch has no single subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +100,16 @@ class Context:
 
     def __reduce__(self) -> tuple[Callable[..., Context], tuple[type[Context], dict[str, Any]]]:
         # Another process has the facts, and not the call.
-        told = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        told = {one.name: getattr(self, one.name) for one in self._facts() if one.init}
         return _restored, (type(self), told)
+
+    def _facts(self) -> Iterable[Field[Any]]:
+        """The fields that say something of this batch."""
+        return fields(self)
 
 
 def _restored(kind: type[Context], told: dict[str, Any]) -> Context:
-    return kind(**told)
+    return kind(**{"subject": None, **told})
 
 
 def settled_by(context: Context, settle: Settle) -> Context:
@@ -116,20 +119,20 @@ def settled_by(context: Context, settle: Settle) -> Context:
 
 
 class ContextOfSeveral(Context):
-    """One of a batch of several subjects. The first time that its subject is read, the log of the
-    process says that there is none: the handler may expect batches of one subject."""
+    """One of a batch of several subjects. When a handler of a query reads its subject for the first
+    time in a process, the log says that there is none: it may expect batches of one subject."""
 
     __slots__ = ()
 
     @property
     def subject(self) -> None:
-        if not _SAID.is_set():
-            _SAID.set()
+        if self.query not in _hinted:
+            _hinted.add(self.query)
             _log.warning(
-                "a handler of query %r has read context.subject, which is None in a batch of "
-                "several subjects: take context.subjects, which says which rows are whose, or give "
-                "the sink pack=False",
-                self.query,
+                "a handler%s has read context.subject, which is None in a batch of several "
+                "subjects: take context.subjects, which says which rows are whose, or give the "
+                "sink pack=False",
+                f" of query {self.query!r}" if self.query else "",
                 extra={"happening": "subject-of-several", "query": self.query},
             )
         return None
@@ -139,12 +142,11 @@ class ContextOfSeveral(Context):
         pass  # there is none
 
     def __repr__(self) -> str:
-        shown = {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if one.repr and one.name != "subject"
-        }
+        shown = {one.name: getattr(self, one.name) for one in self._facts() if one.repr}
         return f"Context({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _facts(self) -> Iterable[Field[Any]]:
+        return (one for one in fields(self) if one.name != "subject")
 
 
 def key_of(*facts: object) -> str:

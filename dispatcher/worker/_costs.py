@@ -29,14 +29,16 @@ class MessageCosts:
 
     * `limits`: those to whose form costs are brought; None if there is no limiter. Costs in
       dimensions count for nothing then: there is nothing that they could be charged to.
+    * `batch_cost`: the cost of a batch in addition, in that form.
 
     >>> MessageCosts(2.5).mean
     2.5
     """
 
-    def __init__(self, rule: Cost, limits: Limits | None = None) -> None:
+    def __init__(self, rule: Cost, limits: Limits | None = None, batch_cost: AnyCost = 0) -> None:
         self.mean: AnyCost | None = None
         """None while it is not known."""
+        self._batch_cost = batch_cost
         self._rule = rule
         self._limits = limits
         if isinstance(rule, Learned):
@@ -92,18 +94,25 @@ class MessageCosts:
         return cost
 
     def _normal(self, name: str, cost: object) -> AnyCost:
-        if isinstance(cost, Mapping):
-            return 0 if self._limits is None else self._limits.checked(name, cost)
-        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:
+        limits = self._limits
+        if not isinstance(cost, Mapping) and (
+            isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf
+        ):
             raise ValueError(f"{name} must be zero or more, not {cost!r}")
-        return cost if self._limits is None else self._limits.normal(name, cost)
+        if limits is None:
+            return 0 if isinstance(cost, Mapping) else cost
+        normal = limits.checked(name, cost)
+        limits.check_call(name, self._batch_cost + normal, "or give the Worker a batch_cost")
+        return normal
 
 
-def normal_batch_cost(cost: AnyCost, limits: Limits | None) -> AnyCost:
-    """Return the cost of a batch, in the form of the limiter."""
+def normal_batch_cost(cost: AnyCost | Learned, limits: Limits | None) -> AnyCost:
+    """Return the cost of a batch, in the form of the limiter; at first, if it is learned."""
     if limits is None:
         return 0
-    return limits.checked("batch_cost", cost)
+    return limits.checked(
+        "batch_cost", cost.estimate_at_first if isinstance(cost, Learned) else cost
+    )
 
 
 def _check_field(name: str, field: str) -> None:

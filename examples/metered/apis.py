@@ -102,7 +102,16 @@ def reply(
 
 class ModelApi(Api):
     """Chat completions that stream: tokens, and a last event with `usage`, as OpenAI's with
-    `stream_options: {"include_usage": true}`."""
+    `stream_options: {"include_usage": true}`. Some streams break: they are charged in full.
+
+    * `breaks`: the part of the streams that break.
+    """
+
+    def __init__(self, capacity: float, period: float = 1.0, breaks: float = 0.0) -> None:
+        super().__init__(capacity, period)
+        self.breaks = breaks
+        self.lost = 0
+        """Tokens that were charged for streams that broke."""
 
     def answer(self, request: BaseHTTPRequestHandler, sent: dict[str, Any]) -> None:
         prompt = len(sent["messages"][0]["content"].split())
@@ -128,9 +137,14 @@ class ModelApi(Api):
         request.send_header("Connection", "close")
         request.end_headers()
         request.close_connection = True
-        for _ in range(length):
+        broken = self.chance.random() < self.breaks
+        if broken:
+            self.lost += prompt + length
+        for _ in range(length // 2 if broken else length):
             _event(request, {"choices": [{"delta": {"content": "word "}}], "usage": None})
             time.sleep(0.001)
+        if broken:
+            return
         usage = {"prompt_tokens": prompt, "completion_tokens": length}
         _event(request, {"choices": [], "usage": usage | {"total_tokens": prompt + length}})
         request.wfile.write(b"data: [DONE]\n\n")

@@ -75,7 +75,9 @@ USE = Group(
             "Is the limit used?",
             "Spent in each period, and what all instances together could spend, against the "
             "limit. At the limit for long: it is kept to, and what comes on top waits; raise it if "
-            "the datastore allows more. Far below while more is wanted: see who holds what, below.",
+            "the datastore allows more. Far below while more is wanted: see who holds what, below. "
+            "Spent is at actual cost once that is known. What counts includes the estimates of "
+            "calls that run: far above what is spent, estimates are too high.",
             (
                 # What is drawn last lies on top.
                 Query(
@@ -85,6 +87,10 @@ USE = Group(
                 Query(measures.capacity(BY_DIMENSION, CHOSEN), "{{dimension}} limit"),
                 Query(_each("dispatcher_cluster_demand", "limit"), "{{dimension}} wanted"),
                 Query(
+                    measures.counts(BY_DIMENSION, "$__rate_interval", CHOSEN),
+                    "{{dimension}} counts",
+                ),
+                Query(
                     measures.spent(BY_DIMENSION, "$__rate_interval", CHOSEN), "{{dimension}} spent"
                 ),
             ),
@@ -93,13 +99,14 @@ USE = Group(
         ),
         Question(
             "Which dimension binds?",
-            "How much is used of each window of a rate, and of calls in flight. The highest line "
-            "is what holds up the others while work waits: raise that one. A line that is always "
+            "How much counts of each window of a rate, and of calls in flight: of calls that run, "
+            "what was estimated. The highest line is what holds up the others while work waits: "
+            "raise that one, or estimate less if its estimates are too high. A line that is always "
             "near zero: operations may not name that dimension in their costs. A limit of one "
             "dimension has one line.",
             (
                 Query(
-                    measures.bound_used(BY_DIMENSION, "$__rate_interval", CHOSEN),
+                    measures.bound_taken(BY_DIMENSION, "$__rate_interval", CHOSEN),
                     "{{limit}} {{dimension}}",
                 ),
             ),

@@ -183,10 +183,17 @@ LIMITS = Group(
         ),
         Question(
             "What does it spend?",
-            "By kind. Below what it holds while some wait: callbacks are slow.",
+            "By kind, at its actual cost once that is known. Below what it holds while some wait: "
+            "callbacks are slow, or estimates are too high.",
             (
                 Query(
-                    _rate("dispatcher_spent_cost_total", "limit", "dimension", "kind"),
+                    measures.spent_each_second(
+                        "sum",
+                        "dispatcher",
+                        by("limit", "dimension", "kind"),
+                        "$__rate_interval",
+                        HERE,
+                    ),
                     "{{limit}} {{dimension}} {{kind}}",
                 ),
             ),

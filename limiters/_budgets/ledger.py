@@ -8,6 +8,7 @@ from typing import Protocol
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spend import BudgetEntry, Payment, Spend, Tenure, nothing
+from limiters._budgets.spending import Spending
 from limiters._budgets.window import WindowLedger
 from limiters.limits import Bound, BoundKind
 
@@ -50,6 +51,9 @@ class BoundLedger(Protocol):
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
 
+    def in_debt_until(self, now: float) -> float:
+        """Until when batches that are to cost nothing here wait nevertheless; now, as a rule."""
+
     def set_capacity(self, capacity: float) -> None:
         """Changes the capacity from now on; it may be zero."""
 
@@ -58,6 +62,9 @@ class BoundLedger(Protocol):
 
     def total(self) -> float:
         """What has begun, since this ledger was made."""
+
+    def spending(self, now: float) -> Spending:
+        """The same, and what settlements have changed of it."""
 
     def charged(self) -> float:
         """What was charged, since this ledger was made, and not cancelled."""
@@ -82,7 +89,9 @@ def window_of(
     call ended that cost less than estimated, by the thread that ends it."""
     kind = EndWindowLedger if bound.at_end else WindowLedger
     burst = bound.burst / bound.capacity
-    return kind(capacity, bound.period, burst=burst, shared=shared, freed=freed)
+    return kind(
+        capacity, bound.period, burst=burst, shared=shared, freed=freed, whole=bound.capacity
+    )
 
 
 def ledger_of(

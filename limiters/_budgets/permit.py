@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure
+from limiters._budgets.settlements import Settlements
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
+from limiters._budgets.spending import Spending
 from limiters._support.float_error import FLOAT_ERROR, covers
 
 UNKNOWN = -1
@@ -40,8 +42,12 @@ class PermitBudget:
 
     def __init__(self, *, at_end: bool = False) -> None:
         """`at_end`: whether what it pays for counts from the end of a call."""
+        self._settlements = Settlements(nothing)
+        settled = self._settlements.report
         self._new_entry: Callable[[float, float, Tenure], BudgetEntry] = (
-            partial(CallEntry, ends=CallEnds()) if at_end else BudgetEntry
+            partial(CallEntry, settled=settled, ends=CallEnds())
+            if at_end
+            else partial(BudgetEntry, settled=settled)
         )
         self.number = 0
         self._left = 0.0
@@ -52,8 +58,8 @@ class PermitBudget:
         """What the last report is of."""
         self._recent: list[tuple[float, float]] = []
         self._longest = 0.0
-        self.total = 0.0
-        """What permits have paid for, of callbacks that have begun, until the last report."""
+        self._reported = 0.0
+        """What permits have paid for, until the last report."""
 
     @property
     def until(self) -> float:
@@ -123,11 +129,24 @@ class PermitBudget:
             counts = one.counts
             age = UNKNOWN if began is None else max(0, math.floor((now - began) * 1000))
             excess = 0.0 if began is None else max(0.0, counts - one.cost)
-            is_final = closed and began is not None
+            is_final = began is not None and bool(closed)
             self.uses.append(PermitUse(one, age, min(one.cost, counts), excess, is_final))
             self._recent.append((now if began is None else began, one.cost))
-            self.total += one.cost
+            self._reported += one.cost
         return number, tuple((one.age, one.charged) for one in self.uses)
+
+    def spending(self) -> Spending:
+        """What permits have paid for, of callbacks that have begun, and what settlements have
+        changed of it."""
+        for entry in tuple(self._settlements.reported):
+            entry.reported = False  # first: what is settled from here on is reported again
+            if entry.closed and not entry.accounted:
+                self._settlements.account(entry, entry.counts)
+            self._settlements.dealt_with(entry)
+        begun = math.fsum(one.cost for one in self._spends if one.started_at is not None)
+        return Spending(
+            self._reported + begun, self._settlements.refunded, self._settlements.excess
+        )
 
     def recent(self, now: float, seconds: float) -> list[float]:
         """What each batch was charged that permits paid for in the last so many seconds, as far as

@@ -7,8 +7,9 @@ lock in a callback, and no ledger goes through the calls that run.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ class Settlements:
         self._freed = freed
         self.awaited = False
         """Whether somebody asked when capacity would be there, since some came free last."""
-        self.estimated = 0.0
-        """What calls that have ended and were settled were expected to cost, in all."""
-        self.actual = 0.0
-        """What they did cost."""
+        self.refunded = 0.0
+        """By how much calls that have ended cost less than estimated, each for itself."""
+        self.excess = 0.0
+        """By how much they cost more."""
 
     def report(self, entry: BudgetEntry) -> None:
         """`entry` was settled, or has ended after it was."""
@@ -61,20 +62,13 @@ class Settlements:
             self.awaited = False
             self._freed()
 
-    def each(self) -> Iterator[BudgetEntry]:
-        """Each of them, as long as it was not dealt with: that is when the next one is asked
-        for."""
-        for one in tuple(self.reported):
-            one.reported = False  # first: what is settled from here on is reported again
-            yield one
-            try:
-                self.reported.remove(one)
-            except ValueError:  # a signal handler has done it meanwhile
-                continue
+    def dealt_with(self, entry: BudgetEntry) -> None:
+        """What was reported of `entry` is noted. Only now, so that an interrupt loses nothing."""
+        with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
+            self.reported.remove(entry)
 
-    def account(self, entry: BudgetEntry) -> None:
-        """`entry` is settled for good, once its call has ended."""
-        if entry.closed and not entry.accounted:
-            entry.accounted = True
-            self.estimated += entry.estimated
-            self.actual += entry.counts
+    def account(self, entry: BudgetEntry, counts: float) -> None:
+        """`entry`, whose call has ended, is settled for good."""
+        entry.accounted = True
+        self.refunded += max(0.0, entry.estimated - counts)
+        self.excess += max(0.0, counts - entry.estimated)

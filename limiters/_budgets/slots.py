@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
+from limiters._budgets.spending import Spending
 from limiters._support.float_error import ALL_BUT_ERROR
 
 LOOK_AGAIN = 0.25
@@ -99,6 +100,10 @@ class SlotLedger:
         """When it is worth asking again for `cost`."""
         return now if self.available(now) >= cost * ALL_BUT_ERROR else now + LOOK_AGAIN
 
+    def in_debt_until(self, now: float) -> float:
+        """Now: a call never takes more slots than it was to take."""
+        return now
+
     def set_capacity(self, capacity: float) -> None:
         """From now on no call begins that would be one more than `capacity`."""
         self.capacity = capacity
@@ -114,6 +119,10 @@ class SlotLedger:
         """How many slots calls have taken that have begun, since this ledger was made."""
         self.spent(0.0)
         return self._total + self.running
+
+    def spending(self, now: float) -> Spending:
+        """The same; slots are not settled."""
+        return Spending(self.total())
 
     def charged(self) -> float:
         """How many slots were taken, since this ledger was made, by what was not cancelled."""

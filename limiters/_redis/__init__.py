@@ -1,1 +1,1 @@
-"""What everything here that uses Redis needs of it: URLs, clients, scripts, errors in words."""
+"""Connections to Redis: URLs, clients, scripts, and errors in words."""

@@ -1,4 +1,4 @@
-"""What a user of Redis must be allowed to do: each kind of use declares its `Needs`, once.
+"""The commands that a user of Redis must be allowed: each kind of use declares its `Needs`, once.
 
 Errors show them, and a test compares them with the scripts and with the documents.
 """
@@ -17,18 +17,18 @@ CLUSTER = "+cluster|slots +command"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one kind of use needs.
+    """The commands and channels that one kind of use needs.
 
     >>> Needs("+evalsha +eval").rules("shop")
     '~shop:* +evalsha +eval +auth +client +hello +ping +select'
     """
 
     commands: str
-    """As an ACL has them, with a space between two."""
+    """The commands as an ACL writes them, separated by spaces."""
     channels: bool = False
     """Whether it publishes, or subscribes."""
 
     def rules(self, prefix: str, *, cluster: bool = False) -> str:
-        """The rules of an ACL for a user whose keys begin with `prefix`."""
+        """Return the rules of an ACL for a user whose keys begin with `prefix`."""
         places = f"~{prefix}:* &{prefix}:*" if self.channels else f"~{prefix}:*"
         return " ".join((places, self.commands, CONNECTION, *((CLUSTER,) if cluster else ())))

@@ -1,4 +1,4 @@
-"""From a URL, or a client that was handed in, to a client with bounded patience."""
+"""Makes a client with bounded time-outs from a URL, or uses a client that was passed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class RedisConnection:
-    """Where a Redis is, and a client for it that is made when it is first needed.
+    """The address of a Redis, and a client for it that is made when it is first needed.
 
-    Each step of a call (connecting, authenticating, asking) takes at most `timeout` seconds,
-    and nothing is tried again: whoever asks knows best when that makes sense. In a cluster one
-    call is repeated once, since the first error is how a client learns that a node is gone.
-    Thread-safe; a forked child makes a client of its own.
+    Each step of a call (connecting, authenticating, asking) takes at most `timeout` seconds, and
+    nothing is tried again: the caller decides when that makes sense. In a cluster one call is
+    repeated once, since the first error is how a client learns that a node is gone. Thread-safe; a
+    forked child makes a client of its own.
     """
 
     def __init__(self, url_or_client: str | Redis | RedisCluster, timeout: float) -> None:
@@ -30,7 +30,7 @@ class RedisConnection:
         self._timeout = timeout
         self._given: Any = None
         self._made: dict[int, Any] = {}
-        """The client of its own, by the process that made it."""
+        """The clients made here, by the process that made them."""
         self._url: SplitResult | None = None
         if isinstance(url_or_client, str):
             self._url = checked(url_or_client)
@@ -49,7 +49,7 @@ class RedisConnection:
             )
 
     def client(self) -> Any:
-        """The client. Made without a lock, that a fork could leave locked."""
+        """Return the client. It is made without a lock, since a fork could leave that locked."""
         if self._url is None:
             return self._given
         process = os.getpid()
@@ -65,35 +65,35 @@ class RedisConnection:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether keys with different hash tags may be on different nodes. Asks nobody: a client of
-        a cluster cannot even be made while the cluster is away."""
+        """Whether keys with different hash tags may be on different nodes. Sends nothing: a client
+        of a cluster cannot even be made while the cluster is away."""
         if self._url is None:
             return hasattr(self._given, "nodes_manager")
         return self._url.scheme.endswith("+cluster")
 
     def close(self) -> None:
-        """Closes a client of its own."""
+        """Close the client, if it was made here."""
         client = self._made.pop(os.getpid(), None)
         if client is not None:
             client.close()
-            # That leaves the pool alone, which is ours as well. Who is in the middle of a
-            # request in another thread ends it.
+            # close() does not close the pool, which was made here as well. A request that is under
+            # way in another thread ends first.
             pool = getattr(client, "connection_pool", None)
             if pool is not None:
                 pool.disconnect(inuse_connections=False)
 
     def _check_options(self, url: SplitResult) -> None:
-        """A connection takes the same options as one to be used; making it sends nothing."""
+        """Check the options by making a connection with them, which sends nothing."""
         try:
             options = self._options(url)
             for name in ("max_connections", "sentinel_username", "sentinel_password"):
                 options.pop(name, None)
             options.pop("connection_class", _redis().Connection)(**options)
-        except Exception:  # its text may show what was passed
+        except Exception:  # its text may show a password
             raise ArgumentError(
                 "url_or_client",
                 UNSHOWN,
-                "have options that redis-py knows, with values of their kind",
+                "have options that redis-py accepts, with values of the right type",
                 f"{self.where} has some that are not: {option_names(url.query)}",
             ) from None
 
@@ -112,7 +112,7 @@ class RedisConnection:
         redis = _redis()
         options = self._options(url)
         tls = options.pop("connection_class", None) is not None
-        # Those of the Sentinels themselves; TLS and timeouts are alike.
+        # Login options of the Sentinels themselves; TLS and time-outs are those of the server.
         login = {
             name: options.pop(f"sentinel_{name}")
             for name in ("username", "password")
@@ -150,7 +150,7 @@ class RedisConnection:
         scheme, _, kind = url.scheme.partition("+")
         place, path = url.netloc, url.path
         if kind:
-            # As if it were a single server, for what it says beside the hosts.
+            # redis-py parses the URL of a single server, for everything except the hosts.
             user, at, _ = url.netloc.rpartition("@")
             place, path = f"{user}{at}localhost", "/".join(["", *path_of(url)[1:]])
         given = _redis().connection.parse_url(f"{scheme}://{place}{path}?{url.query}")
@@ -167,10 +167,10 @@ class RedisConnection:
 
 @contextmanager
 def interruptible(client: Any) -> Iterator[None]:
-    """For calls to `client` that anything may interrupt: Ctrl-C in the main thread, for example.
+    """Run calls to `client` that may be interrupted: by Ctrl-C in the main thread, for example.
 
     An interrupted call may leave its reply unread. redis-py gives its connection to the next call,
-    which would take that reply for its own. So all connections that are not in use are closed.
+    which would read that reply as its own. So all connections that are not in use are closed.
     """
     try:
         yield
@@ -201,7 +201,7 @@ def _redis() -> Any:
 
 
 def _address_of(client: Any) -> str:
-    """Where a client that was handed in connects to."""
+    """Return the address to which a client that was passed connects."""
     pool = getattr(client, "connection_pool", None)
     if pool is None:
         nodes = getattr(client, "startup_nodes", None) or []

@@ -1,4 +1,4 @@
-"""What is wrong with a Redis, in words, and what to do about it."""
+"""Errors of Redis in words: what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from limiters._redis.acl import Needs
 
 KNOWN = (
-    # What the error has in its name or text, and what that means. The first that fits counts.
+    # Signs in the name or the text of an error, and what they mean. The first entry that fits
+    # counts.
     (("UNSUPPORTED",), "is version {version}; 6.2 or newer is needed"),
     (
         ("NOAUTH", "Authentication required", "unauthenticated", "HELLO must be called"),
@@ -61,12 +62,12 @@ KNOWN = (
     ),
     (
         ("MASTERDOWN", "MasterDownError", "MasterNotFoundError"),
-        "has no master at present; the Sentinels know of none under that name, or have yet to "
+        "has no master at present; the Sentinels have none of that name, or have yet to "
         "choose one, or do not answer",
     ),
     (("WRONGTYPE",), "has something else under {key}; delete that, or use another prefix"),
     (("LOADING", "BusyLoading"), "is still loading its data; it will answer when it is done"),
-    (("BUSY",), "is busy with a script of somebody else's; see SCRIPT KILL"),
+    (("BUSY",), "is busy with the script of another client; see SCRIPT KILL"),
     (
         ("CERTIFICATE_VERIFY_FAILED", "certificate verify failed"),
         "shows a certificate that is not trusted; name its authority in the URL: ?ssl_ca_certs=...",
@@ -89,8 +90,8 @@ KNOWN = (
 )
 
 AWAY = "away"
-"""The cause of all that ends by itself when the server is there: an outage goes through many of
-them, a connection that is cut, then one that is refused, a server that loads."""
+"""The cause of all errors that end by themselves when the server is there. One outage shows several
+of them: a connection that is cut, then one that is refused, then a server that loads."""
 
 _PASSING = (
     "CLUSTERDOWN",
@@ -102,22 +103,22 @@ _PASSING = (
     "Name or service not known",
     "No such file",
 )
-"""The first signs of what is known of a server that is away."""
+"""The first signs of the entries for a server that is away."""
 
 _WRONG_KIND = ("Cluster mode is not enabled", "unknown command 'SENTINEL'", "InvalidResponse")
 """The first signs of a server of another kind than the URL says."""
 
 
 def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefix: str) -> str:
-    """What `error` means, of the Redis `where`, in a call with `key`; `needs` is what the user
-    must be allowed on keys that begin with `prefix`.
+    """Return what `error` means in a call with `key` to the Redis at `where`. `needs` is what the
+    user must be allowed on keys that begin with `prefix`.
 
     >>> in_words(Exception("LOADING"), "redis://db", "shop:x", Needs("+get"), "shop")
     'Redis at redis://db is still loading its data; it will answer when it is done'
     """
-    _, meaning = _found(error) or ("", "cannot be used: {said}")
+    _, meaning = _found(error) or ("", "cannot be used: {error}")
     words = meaning.format(
-        said=" from ".join(_chain(error)),
+        error=" from ".join(_chain(error)),
         key=key.decode() if isinstance(key, bytes) else key,
         version=str(error).rpartition(" ")[2],
         rules=needs.rules(prefix, cluster="+cluster://" in where),
@@ -126,13 +127,13 @@ def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefi
 
 
 def is_known(error: Exception) -> bool:
-    """Whether `in_words` has words for it: something is wrong with the server or the way to it, not
-    with what is stored."""
+    """Whether `in_words` has words for it: then the server or the way to it is at fault, not the
+    stored data."""
     return _found(error) is not None
 
 
 def cause_of(error: BaseException) -> str:
-    """What kind of trouble it is: another one is worth telling after this, the same is not."""
+    """Return the kind of trouble: another one is worth a log line after this, the same is not."""
     known = _found(error)
     if known is not None:
         return AWAY if known[0] in _PASSING else known[0]
@@ -141,12 +142,12 @@ def cause_of(error: BaseException) -> str:
 
 
 def is_misaddressed(error: BaseException) -> bool:
-    """Whether what answers is of another kind than the URL says: waiting does not help."""
+    """Whether the server is of another kind than the URL says: waiting does not help."""
     return cause_of(error) in _WRONG_KIND
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether it is worth asking again: the server is away or starts, and does not refuse."""
+    """Whether the call is worth repeating: the server is away or starts, and does not refuse."""
     import redis
 
     every = list(_errors(error))
@@ -160,21 +161,22 @@ def may_pass(error: Exception) -> bool:
 
 
 def _found(error: BaseException) -> tuple[str, str] | None:
-    """The first sign of what is known of it, and its meaning."""
-    said = " from ".join(_chain(error))
+    """Return the first sign of the entry that fits the error, and its meaning."""
+    text = " from ".join(_chain(error))
     for signs, meaning in KNOWN:
-        if any(sign in said for sign in signs):
+        if any(sign in text for sign in signs):
             return signs[0], meaning
     return None
 
 
 def _chain(error: BaseException) -> Iterator[str]:
-    """It and what it comes from, in words."""
+    """Iterate over the error and its causes, in words."""
     return (f"{type(one).__name__}: {one}" for one in _errors(error))
 
 
 def _errors(error: BaseException | None) -> Iterator[BaseException]:
-    """It and what it comes from: a client of a cluster hides that behind what it thinks of it."""
+    """Iterate over the error and its causes: a client of a cluster hides them behind an error of
+    its own."""
     while error is not None:
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

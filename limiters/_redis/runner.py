@@ -1,8 +1,8 @@
-"""Runs scripts inside Redis: by their names, and by their sources where a server has not seen them.
+"""Runs scripts inside Redis: by name, or by source if a server has not seen them yet.
 
 Limits, timelines, gates and Spark's ledgers send all their scripts from here, to a single server,
-through Sentinels or to a cluster. Each step takes at most the connection's time-out; what becomes
-of an error is for its owner to say.
+through Sentinels or to a cluster. Each step takes at most the connection's time-out. The owner of a
+runner decides what an error means.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BINARY: dict[str, Any] = {"NEVER_DECODE": True}
 class ScriptRunner:
     """Sends scripts and commands by `connection`. Thread-safe.
 
-    * `explain`: makes the error that is raised from that of the client, and a key of the call.
+    * `explain`: returns the error to raise for the client's error and a key of the call.
     * `patience`: for how many seconds a single call is sent again while the server is away. A
       call that may have been carried out has to be safe to repeat.
     * `answered`: is called with each answer, and the times of the monotonic clock between which
@@ -61,11 +61,12 @@ class ScriptRunner:
         return self.connection.is_cluster
 
     def run(self, script: Script, keys: Sequence[Key], arguments: Sequence[Any]) -> Any:
-        """The answer of `script`."""
+        """Return the answer of `script`."""
         return self.ask(lambda client: self._run(client, script, (keys, arguments)), keys[0])
 
     def ask(self, call: Callable[[Any], T], key: Key) -> T:
-        """What `call`, given the client, returns. An error of its own is explained with `key`."""
+        """Return what `call` returns, given the client. An error of the client is explained with
+        `key`."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -80,10 +81,10 @@ class ScriptRunner:
     def run_each(
         self, script: Script, calls: Sequence[Call], *, then: Sequence[Any] = ()
     ) -> list[Any]:
-        """The answer of `script` to each of the calls, or the error in its place.
+        """Return the answer of `script` to each call, or the error in its place.
 
-        With a command `then`, that is sent on each connection after its calls, and the answers are
-        pairs: that of the script, and that of the command.
+        A command `then` is sent on each connection after its calls. The answers are then pairs:
+        that of the script, and that of the command.
         """
         try:
             client = self.connection.client()
@@ -106,7 +107,7 @@ class ScriptRunner:
         return answer
 
     def _explain(self, error: Exception, key: Key) -> Exception:
-        """Also one that is not raised here says what it comes from."""
+        """Return the explained error, with its cause, since it may not be raised here."""
         explained = self._words(error, key)
         explained.__cause__ = error
         return explained
@@ -121,7 +122,8 @@ class ScriptRunner:
     def _run_on_each_node(
         self, client: Any, script: Script, calls: Sequence[Call], then: Sequence[Any]
     ) -> list[Any]:
-        """What waits for replicas waits for what its own connection has written."""
+        """Send the calls of each node together: a command that waits for replicas waits for the
+        writes of its own connection."""
         answers: list[Any] = [None] * len(calls)
         places: dict[str, list[int]] = {}
         nodes: dict[str, Any] = {}
@@ -133,8 +135,8 @@ class ScriptRunner:
             except Exception as error:
                 answers[at] = self._explain(error, keys[0])
         for name, mine in places.items():
-            said = self._run_together(nodes[name], script, [calls[at] for at in mine], then)
-            for at, answer in zip(mine, said, strict=True):
+            results = self._run_together(nodes[name], script, [calls[at] for at in mine], then)
+            for at, answer in zip(mine, results, strict=True):
                 answers[at] = answer
         return answers
 
@@ -148,14 +150,14 @@ class ScriptRunner:
         while left:
             asked = time.monotonic()
             try:
-                said = _send(client, name, [calls[at] for at in left], then)
+                results = _send(client, name, [calls[at] for at in left], then)
             except Exception as error:
                 for at in left:
                     answers[at] = self._explain(error, calls[at][0][0])
                 return answers
             answered = time.monotonic()
             unknown = []
-            for at, answer in zip(left, said, strict=False):
+            for at, answer in zip(left, results, strict=False):
                 if isinstance(answer, _errors().NoScriptError) and name[0] == "EVALSHA":
                     unknown.append(at)
                 elif isinstance(answer, Exception):
@@ -163,7 +165,7 @@ class ScriptRunner:
                 else:
                     if self._answered is not None:
                         self._answered(asked, answered, answer)
-                    answers[at] = (answer, said[-1]) if then else answer
+                    answers[at] = (answer, results[-1]) if then else answer
             left, name = unknown, ("EVAL", script.source)
         return answers
 
@@ -180,7 +182,7 @@ def _evaluated(client: Any, script: Script, call: Call) -> Any:
 def _send(
     client: Any, name: tuple[str, str], calls: Sequence[Call], then: Sequence[Any]
 ) -> list[Any]:
-    """The answers, or errors, in the order of the calls; then that to `then`."""
+    """Return the answers, or errors, in the order of the calls; then the answer to `then`."""
     with interruptible(client), client.pipeline(transaction=False) as way:
         for keys, arguments in calls:
             way.execute_command(*name, len(keys), *keys, *arguments, **_BINARY)

@@ -25,8 +25,8 @@ def _refused(requirement: str, advice: str = "") -> ArgumentError:
 
 
 def checked(text: str) -> SplitResult:
-    """The URL, if it is one that can work. No message shows any of it: a password that was typed
-    in a wrong place may be anywhere."""
+    """Return the URL, if it is one that can work. No message shows any part of it: a password that
+    was typed in the wrong place may be anywhere."""
     if text.startswith(("'", '"')):
         raise _refused("be a URL; it begins with a quote: leave the quotes out")
     if text != text.strip():
@@ -72,7 +72,7 @@ def checked(text: str) -> SplitResult:
 
 
 def nodes_of(url: SplitResult) -> list[tuple[str, int]]:
-    """The hosts and ports that it names."""
+    """Return the hosts and ports that the URL names."""
     kind = url.scheme.partition("+")[2]
     places = url.netloc.rpartition("@")[2]
     nodes = []
@@ -90,23 +90,23 @@ def nodes_of(url: SplitResult) -> list[tuple[str, int]]:
 
 
 def path_of(url: SplitResult) -> list[str]:
-    """The parts of its path: of Sentinels the service, then the database."""
+    """Return the parts of the path: with Sentinels the service, then the database."""
     return [unquote(part) for part in url.path.split("/") if part]
 
 
 def option_names(query: str) -> str:
-    """What its options are called, without their values."""
+    """Return the names of the options, without their values."""
     return ", ".join(part.partition("=")[0] for part in query.split("&") if part) or "(none)"
 
 
 def without_secrets(url: SplitResult) -> str:
-    """Where it points, for people: scheme, hosts, ports and path, up to what may be an option."""
+    """Return the address for people: scheme, hosts, ports and path, up to what may be an option."""
     place = url.netloc.rpartition("@")[2] if url.scheme != "unix" else ""
     return f"{url.scheme}://{place}{re.split('[&;=]', url.path)[0]}"
 
 
 def shown(text: str) -> str:
-    """Where a text that should be a URL points, for people; nothing of it if it is none.
+    """Return the address in a text that should be a URL, for people; nothing of it if it is none.
 
     >>> shown("redis://user:secret@db/0?password=secret"), shown("redis:/:secret@db")
     ('redis://db/0', '(a URL that cannot be used)')

@@ -109,7 +109,10 @@ class AcquireQueue:
 
     def reserve(self, cost: object, timeout: Seconds | None) -> Reservation:
         """What waits until `cost` is granted as its block begins, and ends it with the block."""
-        return Reservation(self._checked(cost), _seconds_of(timeout), self, self._clock)
+        checked = self._checked(cost)
+        advice = "add them to the cost; what is no call may be spent with acquire()"
+        self.limits.check_call("cost", checked, advice)
+        return Reservation(checked, _seconds_of(timeout), self, self._clock)
 
     def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
         """Waits until `cost` is granted, and charges it; False if that took too long. Whatever
@@ -188,7 +191,7 @@ class AcquireQueue:
     def _check_possible(self, cost: AnyCost) -> None:
         most = self._limiter.max_capacity
         if not is_covered(most, cost):
-            raise ExceedsCapacityError(cost, most)
+            raise ExceedsCapacityError(cost, most, windows=self._limiter.limits.tightest_windows)
 
     def _deadline(self, cost: AnyCost, timeout: float | None) -> float:
         if not self._limiter.started:

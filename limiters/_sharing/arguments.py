@@ -24,6 +24,14 @@ def limits_of(options: SharedResourceOptions) -> Limits:
             raise ArgumentError(
                 "period", options.period, "be left out with Limits", "each Rate says its own"
             )
+        if options.ramp is not None and len(shared.bounds) > 1:
+            raise ArgumentError(
+                "ramp",
+                options.ramp,
+                "be left out where a limit has several dimensions or windows",
+                "an operator gives one to each, as in dispatcher limit set NAME --shared-capacity "
+                f"{shared.dimensions[0]}=AMOUNT --ramp {shared.dimensions[0]}=1000/60s",
+            )
         return shared
     reserved = options.reserved_capacity
     if isinstance(reserved, Mapping):

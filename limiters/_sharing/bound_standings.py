@@ -13,10 +13,8 @@ from limiters._stats.standing import BoundStanding
 from limiters.leases._messages import partitions_of
 
 
-def bound_standings(
-    budget: SharedBudget, demand: AnyCost, spent_before: AnyCost, now: float
-) -> tuple[BoundStanding, ...]:
-    """Return one for each bound. `spent_before`: of the shared capacity, under earlier names."""
+def bound_standings(budget: SharedBudget, demand: AnyCost, now: float) -> tuple[BoundStanding, ...]:
+    """Return one for each bound."""
     limits, share = budget.limits, budget.share
     share.settle(now)
     names = bound_names(
@@ -31,19 +29,25 @@ def bound_standings(
         budget.reserved_ledgers,
         share.partitions_of_bounds(),
         limits.by_bound(demand),
-        limits.by_bound(spent_before),
+        budget.shared_spending(now),
+        budget.reserved_spending(now),
         strict=True,
     )
     return tuple(
         replace(
             _standing(name, one, reserved, now),
             demand=waiting,
-            spent_shared=before + one.spent_in_all,
+            spent_shared=shared.estimated,
+            spent_reserved=own.estimated,
+            refunded_shared=shared.refunded,
+            refunded_reserved=own.refunded,
+            excess_shared=shared.excess,
+            excess_reserved=own.excess,
             partitions_held=one.units / one.terms.units * partitions if held else 0.0,
             partitions_wanted=one.asked_need / partition,
             fair_share=one.reply.share / one.terms.units * partitions,
         )
-        for name, one, reserved, partition, waiting, before in each
+        for name, one, reserved, partition, waiting, shared, own in each
     )
 
 
@@ -56,7 +60,6 @@ def _standing(name: str, one: BoundShare, reserved: BoundLedger, now: float) -> 
         reserved=reserved.capacity,
         max=one.terms.capacity + reserved.capacity,
         demand=0.0,
-        spent_reserved=reserved.total(),
         slots_busy=busy if one.terms.slots else None,
         slots_idle=max(0.0, there - busy) if one.terms.slots else None,
     )

@@ -9,6 +9,7 @@ from typing import cast
 from limiters._budgets.ledger import ledger_of
 from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.several import AnyParts, AnyPurse, PartsOfBounds, PurseOfBounds, one_purse
+from limiters._budgets.spending import Spending
 from limiters._costs import AnyCost, is_covered
 from limiters._instance_share import InstanceShare
 from limiters._support.validation import ArgumentError
@@ -31,6 +32,7 @@ class SharedBudget:
             for bound, capacity in zip(limits.bounds, self._in_proportion(reserved), strict=True)
         ]
         """What was spent of what is reserved, by bound."""
+        self._spent_before = (Spending(),) * len(limits.bounds)
         self.share: InstanceShare
         self.purse: AnyPurse
         self._allowed = limits
@@ -45,6 +47,10 @@ class SharedBudget:
             for ledger, one in zip(self.reserved_ledgers, share.bounds, strict=True)
         ]
         self.purse = one_purse(self.limits, self._purses)
+
+    def leave(self, now: float) -> None:
+        """Another share is going to be joined: what was spent on this one is kept."""
+        self._spent_before = self.shared_spending(now)
 
     def reserve(self, reserved: AnyCost) -> None:
         """So much is reserved from now on."""
@@ -129,15 +135,15 @@ class SharedBudget:
             for purse, one, partition in zip(self._purses, self.share.bounds, factors, strict=True)
         )
 
-    @property
-    def spent_reserved(self) -> AnyCost:
-        """What has begun on what is reserved."""
-        return self.limits.smallest(ledger.total() for ledger in self.reserved_ledgers)
+    def reserved_spending(self, now: float) -> tuple[Spending, ...]:
+        """What was spent of what is reserved, by bound."""
+        return tuple(ledger.spending(now) for ledger in self.reserved_ledgers)
 
-    @property
-    def spent_shared(self) -> AnyCost:
-        """What has begun on the share, and by permits."""
-        return self.limits.smallest(one.spent_in_all for one in self.share.bounds)
+    def shared_spending(self, now: float) -> tuple[Spending, ...]:
+        """What was spent of what is shared, by bound, by this instance: also under earlier
+        names."""
+        both = zip(self._spent_before, self.share.bounds, strict=True)
+        return tuple(before.plus(one.spending(now)) for before, one in both)
 
     def partitions(self, units: Sequence[int]) -> float:
         """How many partitions people see in so many units of each bound: in that of which it has

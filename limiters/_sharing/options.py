@@ -9,23 +9,35 @@ from dataclasses import dataclass, field
 from limiters._costs import checked_cost
 from limiters._costs_text import read_costs
 from limiters._limits_text import read_number_or_text
+from limiters._plain_numbers import exact
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, count, seconds
 from limiters.leases._format import MAX_PARTITIONS
-from limiters.leases._messages import ramp_of, shared_amount, weight_units
+from limiters.leases._messages import MIN_PERIOD, ramp_of, shared_amount, weight_units
 from limiters.leases._options import StoredLeaseOptions, checked_period
 from limiters.leases.protocol import LeaseManager
-from limiters.limits import Limits, read_limits
+from limiters.limits import BoundKind, Limits, read_limits
 
 
 def _shared(name: str, value: object) -> float | Limits:
     found = read_limits(name, value) if isinstance(value, str) else value
-    return found if isinstance(found, Limits) else shared_amount(name, found, zero=True)
+    if not isinstance(found, Limits):
+        return shared_amount(name, found, zero=True)
+    for bound in found.bounds:
+        if bound.kind is BoundKind.RATE and bound.period < MIN_PERIOD:
+            raise ArgumentError(
+                name,
+                found,
+                f"have windows of at least {exact(MIN_PERIOD)} seconds for {bound.dimension}",
+                "instances share a limit by the millisecond",
+            )
+        shared_amount(f"{name}[{bound.dimension!r}]", bound.capacity)
+    return found
 
 
-def _reserved(name: str, value: float | Mapping[str, float]) -> object:
-    return checked_cost(name, value)
+def _reserved(name: str, value: float | Mapping[str, float] | str) -> object:
+    return checked_cost(name, read_costs(value) if isinstance(value, str) else value)
 
 
 def _parts(name: str, value: int) -> int:

@@ -23,8 +23,14 @@ class BoundStanding:
     demand: float
     """The cost that waits to be spent."""
     spent_shared: float = 0.0
-    """In all, of callbacks that have begun."""
+    """In all, of callbacks that have begun, as estimated."""
     spent_reserved: float = 0.0
+    refunded_shared: float = 0.0
+    """In all, by how much calls that were settled and have ended cost less than estimated."""
+    refunded_reserved: float = 0.0
+    excess_shared: float = 0.0
+    """In all, by how much they cost more."""
+    excess_reserved: float = 0.0
     partitions_held: float = 0.0
     partitions_wanted: float = 0.0
     fair_share: float = 0.0
@@ -54,7 +60,7 @@ class Standing:
     member: str = ""
     """Its host and process, as others see it; "" if nothing is shared."""
     spent_shared: AnyCost = 0.0
-    """In all, of callbacks that have begun."""
+    """In all, of callbacks that have begun, as estimated."""
     spent_reserved: AnyCost = 0.0
     partitions_held: float = 0.0
     partitions_wanted: float = 0.0

@@ -1,1 +1,1 @@
-"""What several modules need and users do not: checks of arguments."""
+"""Parts that several modules need and users do not, such as checks of arguments."""

@@ -1,7 +1,7 @@
 """Functions that users hand in: which of them are refused, and how they are called.
 
 A function may return without having done its work: a generator function only makes a generator,
-and a plain function may return a coroutine that nobody awaits. What such a call was to do must
+and a plain function may return a coroutine that is never awaited. The work of such a call must
 not count as done. So a function that can be recognized is refused when it is handed in
 (`check_effective`, `check_plain`), and any other by its first result (`result_of`).
 """
@@ -25,24 +25,24 @@ from limiters.errors import NothingRunError
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 
 _LAZY = tuple(kind for kind in vars(itertools).values() if isinstance(kind, type))
-"""Iterators that do nothing until somebody iterates over them."""
+"""Iterators that do nothing until a program iterates over them."""
 
 _UNRUN = (Generator, AsyncGenerator, Awaitable, map, filter, zip, *_LAZY)
 _UNRUN += (FunctionType, MethodType, functools.partial)
 """Results that stand for work which has not been done when they are returned."""
 
 _UNFINISHED = (*_UNRUN, Future, AsyncResult)
-"""The same, and what stands for work that was handed to somebody else."""
+"""Results that stand for unfinished work, including work that another thread or process does."""
 
 _COLLECTIONS = (list, tuple, set, frozenset, dict)
 _FINISHED = frozenset({type(None), bool, int, float, str, bytes})
-"""What most collections hold: it need not be looked at for longer."""
+"""The types of most values in collections: they need no further look."""
 _DEEPEST = 3
-"""In how many collections, one in the other, unfinished work is found."""
+"""The number of nested collections in which unfinished work is found."""
 
 
 def check_effective(parameter: str, function: Callable[..., Any]) -> None:
-    """Refuses a `function` that does nothing when it is called; it may be an `async def`."""
+    """Refuse a `function` that does nothing when it is called. It may be an `async def`."""
     check_callable(parameter, function)
     if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
         raise ArgumentError(
@@ -55,7 +55,8 @@ def check_effective(parameter: str, function: Callable[..., Any]) -> None:
 
 
 def check_plain(parameter: str, function: Callable[..., Any]) -> None:
-    """Refuses also an `async def`, where nothing awaits its result."""
+    """Refuse a `function` that does nothing when it is called, or an `async def`, since nothing
+    awaits its result."""
     check_effective(parameter, function)
     if is_async(function):
         raise ArgumentError(
@@ -67,12 +68,12 @@ def check_plain(parameter: str, function: Callable[..., Any]) -> None:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling `function` gives something to be awaited."""
+    """Whether a call of `function` returns something to be awaited."""
     return _is(inspect.iscoroutinefunction, function)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What to call `function` in a message. Never raises."""
+    """Return a name of `function` for messages. Never raises."""
     try:
         while isinstance(function, functools.partial):
             function = function.func
@@ -82,7 +83,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def result_of(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a plain `function`, whose work is done when it returns. Raises NothingRunError if its
+    """Call a plain `function`, whose work is done when it returns. Raise NothingRunError if its
     result is yet to be run, or is the Future of an executor."""
     result = function(*arguments)
     if result is not None:
@@ -91,14 +92,15 @@ def result_of(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def notify(function: Callable[..., Any], *arguments: Any) -> None:
-    """`result_of`, where work may go on elsewhere once the plain `function` has returned."""
+    """Call a plain `function` whose work may go on elsewhere after it has returned. Raise
+    NothingRunError if its result is yet to be run."""
     result = function(*arguments)
     if result is not None:
         _check_run(function, result, _UNRUN)
 
 
 async def awaited_result_of(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls an `async def` and awaits it. Raises NothingRunError if its result is yet to be run."""
+    """Call an `async def` and await it. Raise NothingRunError if its result is yet to be run."""
     result = await function(*arguments)
     if result is not None:
         _check_run(function, result, _UNFINISHED)
@@ -106,13 +108,13 @@ async def awaited_result_of(function: Callable[..., Any], *arguments: Any) -> An
 
 
 def keep_last_raise(error: BaseException) -> None:
-    """Cuts off what earlier raises of the same instance have left in its traceback.
+    """Cut off what earlier raises of the same instance have left in its traceback.
 
-    For the function that has just caught `error`. An instance that is raised again keeps the
-    frames of every earlier raise, and with them all that these calls were given; where the
-    frame of the function that caught it comes a second time, the earlier raise begins.
+    The function that has just caught `error` calls this. An instance that is raised again keeps the
+    frames of every earlier raise, and with them all arguments of these calls. An earlier raise
+    begins where the frame of the function that caught the error comes a second time.
     """
-    # Not by its class, which may be the user's code.
+    # Not through the error's class, which may be the user's code.
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     if trace is None:
         return
@@ -125,7 +127,7 @@ def keep_last_raise(error: BaseException) -> None:
 
 
 def _check_run(function: Callable[..., Any], result: Any, refused: tuple[type, ...]) -> None:
-    # By their type: to ask an object itself for its class may run the user's code.
+    # Types are compared: asking an object itself for its class may run the user's code.
     found = list(_found(result, refused, _DEEPEST))
     if not found:
         return
@@ -140,7 +142,8 @@ def _check_run(function: Callable[..., Any], result: Any, refused: tuple[type, .
 
 
 def _found(result: Any, refused: tuple[type, ...], deepest: int) -> Iterator[Any]:
-    """What of `result` is of a class that is `refused`: itself, or what a collection holds."""
+    """Iterate over the parts of `result` of a `refused` class: itself, or the values of a
+    collection."""
     kind = type(result)
     if kind in _FINISHED:
         return

@@ -1,4 +1,4 @@
-"""Time, handed in rather than looked up, so that tests can turn it by hand."""
+"""Time that is passed in rather than looked up, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Clock(Protocol):
     """Seconds that only ever grow. Their zero means nothing."""
 
     def now(self) -> float:
-        """The present, in seconds."""
+        """Return the present time in seconds."""
         ...
 
 
@@ -21,8 +21,8 @@ def _boot_time() -> float:
 
 
 class MonotonicClock:
-    """A clock that only grows, also while the machine is suspended where the system has one that
-    does (Linux): a lease has to end in time when a laptop or a virtual machine wakes up.
+    """A clock that only grows. On Linux it also grows while the machine is suspended: a lease has
+    to end in time when a laptop or a virtual machine wakes up.
 
     Thread-safe.
 
@@ -35,7 +35,7 @@ class MonotonicClock:
 
 
 def clock_of(clock: Clock | None) -> Clock:
-    """The `clock` that was given, or the process's own."""
+    """Return the `clock` that was given, or the process's own."""
     if clock is None:
         return MonotonicClock()
     if isinstance(clock, type) or not callable(getattr(clock, "now", None)):

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import math
 import re
+from fractions import Fraction
 
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact
 
-UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+UNITS = {
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3_600),
+    "d": Fraction(86_400),
+}
 
 EXAMPLES = "90, 90s, 5m, 1h30m, 2d, 250ms"
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_NUMBER = r"\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?"
+"""The number of digits is bounded, so that it takes no time to read a number."""
+
+_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 
 
 def read_seconds(text: str) -> float | None:
-    """The seconds of a duration; None if it is none. A number without a unit is in seconds.
+    """Return the seconds of a duration; None if it is none. A number without a unit is in seconds.
 
-    >>> read_seconds("1h30m"), read_seconds("0.5"), read_seconds("250ms"), read_seconds("soon")
-    (5400.0, 0.5, 0.25, None)
+    >>> read_seconds("1h30m"), read_seconds("0.5"), read_seconds("9ms"), read_seconds("soon")
+    (5400.0, 0.5, 0.009, None)
     """
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if re.fullmatch(f"({_PART.pattern})+", text):
-        return sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
-    return None
+    if re.fullmatch(_NUMBER, text):
+        parts = [(text, "s")]
+    elif re.fullmatch(f"({_PART.pattern})+", text):
+        parts = _PART.findall(text)
+    else:
+        return None
+    try:
+        # Only the sum is rounded, so that what `written` writes is read as the same number.
+        return float(sum(Fraction(number) * UNITS[unit] for number, unit in parts))
+    except OverflowError:
+        return math.inf
 
 
 def written(seconds: float) -> str:
-    """A duration as it can be read again, in seconds: windows are called by them.
+    """Return a duration in seconds, as it can be read again: windows have such names.
 
     >>> written(60.0), written(0.25), written(86_400)
     ('60s', '0.25s', '86400s')
     """
-    return f"{plain(seconds)}s"
+    return f"{exact(seconds)}s"

@@ -1,15 +1,15 @@
-"""What sums of fractions are off by, and what is forgiven for it: by everybody, in the same way.
+"""The float error of sums of fractions, and the tolerance for it, which is the same everywhere.
 
-A float keeps 16 digits, so that ten times 0.07 is a little more than 0.7. Without forgiveness the
-last part of an amount would never fit, and whoever waits for it would wait in vain. It is a share
-of the cost that is compared, so that costs of any size together exceed a limit by no more than
-this share of it.
+A float keeps 16 digits, so that ten times 0.07 is a little more than 0.7. Without tolerance the
+last part of an amount would never fit, and an operation that needs it would wait without end. The
+tolerance is a share of the cost that is compared, so that costs of any size together exceed a limit
+by no more than this share of it.
 """
 
 from __future__ import annotations
 
 FLOAT_ERROR = 1e-8
-"""The share by which a cost may exceed what is there for it."""
+"""The share by which a cost may exceed the amount that is available for it."""
 
 ALL_BUT_ERROR = 1 - FLOAT_ERROR
 

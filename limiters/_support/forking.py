@@ -1,4 +1,4 @@
-"""What a child process begins anew after a fork; where there is no fork, nothing."""
+"""Functions that a child process calls after a fork; without forks there is nothing to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A latch: it is set once, and whoever waits for it goes on."""
+"""A latch: it is set once, and from then on no thread waits for it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import queue
 
 
 class Latch:
-    """Safe from any thread, and from signal handlers, which a `threading.Event` is not: that one
-    has a lock, which the signal may find in the hands of the very thread that it interrupts."""
+    """Safe from any thread, and from signal handlers. A `threading.Event` is not: it has a lock,
+    which the very thread may hold that the signal interrupts."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -19,14 +19,14 @@ class Latch:
         return self._is_set
 
     def set(self) -> None:
-        """Sets it, for good."""
+        """Set the latch. It stays set."""
         self._is_set = True
         self._word.put(None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is set, for at most `timeout`; whether it is."""
+        """Wait until the latch is set, for at most `timeout`. Return whether it is set."""
         if not self._is_set:
             with contextlib.suppress(queue.Empty):
                 self._word.get(timeout=timeout)
-                self._word.put(None)  # for the next one who waits
+                self._word.put(None)  # for the next waiting thread
         return self._is_set

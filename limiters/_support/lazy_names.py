@@ -14,7 +14,7 @@ from importlib import import_module
 def lazily(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of `package`, where `homes` says which module has which names.
+    """Return `__getattr__` and `__dir__` for `package`; `homes` has the names of each module.
 
     The public modules of the package among them are attributes, too, as if they were imported.
 

@@ -7,8 +7,8 @@
         patience: Seconds = field(default=60, metadata=about("of the caller", seconds, unit="s"))
 
 Everything else is derived: `CheckedOptions` runs the checks, `documented` writes the docstring's
-list, and `options_of` tells all there is to know to whoever reads options from a command line, a
-file or Spark. A class that inherits from several such dataclasses has the options of each.
+list, and `options_of` returns all that is needed to read options from a command line, a file or
+Spark. A class that inherits from several such dataclasses has the options of each.
 
 Types are read at run time: import them outside of TYPE_CHECKING.
 """
@@ -27,7 +27,8 @@ _TEXT_KINDS = (str, float, int, bool)
 _WIDTH = 96
 
 Check = Callable[[str, Any], object]
-"""Raises an ArgumentError of that name unless the value will do, as those of `validation`."""
+"""A function that raises an ArgumentError of that name if the value is wrong, as in
+`validation`."""
 Class = TypeVar("Class", bound=type)
 
 
@@ -42,10 +43,10 @@ def about(
     unit: str = "",
     read: Read | None = None,
 ) -> dict[str, Any]:
-    """The metadata of a field: `help` begins in lower case and ends without a full stop.
+    """Return the metadata of a field: `help` begins in lower case and ends without a full stop.
 
-    A value of None is not checked where it is the default. `read` is for an option whose type does
-    not say how it is read where there are only texts.
+    A value of None is not checked if it is the default. `read` reads a text for an option whose
+    type does not say how.
     """
     return {_ABOUT: (help, check, unit, read)}
 
@@ -56,15 +57,15 @@ class DeclaredOption:
 
     name: str
     kind: type | None
-    """What it is written as where there are only texts: str, int, float or bool. None where `read`
-    says that, or it cannot be written, such as an object or a function."""
+    """The type that a text for this option has: str, int, float or bool. None if `read` reads the
+    text, or if there is no text for it, as for an object or a function."""
     default: Any
     required: bool
     help: str
     unit: str
     check: Check | None
     read: Read | None = None
-    """How a text is read, where `kind` does not say it."""
+    """How a text is read, if `kind` is None."""
 
     @property
     def can_be_written(self) -> bool:
@@ -75,8 +76,7 @@ class DeclaredOption:
 class CheckedOptions:
     """The base of dataclasses whose fields are options: all are checked when one is made.
 
-    What several options must be together is checked in a `__post_init__` that calls this one
-    first.
+    Rules for several options together are checked in a `__post_init__` that calls this one first.
 
     >>> from dataclasses import field
     >>> from limiters._support.validation import count
@@ -102,10 +102,10 @@ class ConvertedOptions(CheckedOptions):
 
 
 def _checked(options: CheckedOptions) -> Iterator[tuple[str, object]]:
-    """Each option that has a check, with what that returns."""
+    """Iterate over the options that have a check, with the values that the checks return."""
     for option in fields(options):  # type: ignore[arg-type]
         _, check, *_ = option.metadata.get(_ABOUT, ("", None))
-        if check is None:  # one that is no option may have no value yet
+        if check is None:  # a field that is no option may have no value yet
             continue
         value = getattr(options, option.name)
         if not (value is None and option.default is None):
@@ -113,13 +113,13 @@ def _checked(options: CheckedOptions) -> Iterator[tuple[str, object]]:
 
 
 def options_of(cls: type) -> dict[str, DeclaredOption]:
-    """The options of `cls` by their names: positional ones first, then required ones."""
+    """Return the options of `cls` by their names: positional ones first, then required ones."""
     hints = get_type_hints(cls)
     return {field.name: _option(field, hints[field.name]) for field in _given(cls)}
 
 
 def values_of(cls: type, source: object) -> dict[str, Any]:
-    """The options of `cls` that `source` has, too, with its values."""
+    """Return the options of `cls` that `source` has as well, with its values."""
     shared = {field.name for field in fields(source)}  # type: ignore[arg-type]
     return {
         field.name: getattr(source, field.name) for field in _given(cls) if field.name in shared
@@ -127,8 +127,8 @@ def values_of(cls: type, source: object) -> dict[str, Any]:
 
 
 def documented(cls: Class) -> Class:
-    """`cls`, a dataclass, with a list of its options at the end of its docstring, and types that
-    can be looked up, also of options that it inherits from other modules."""
+    """Return `cls`, a dataclass, with a list of its options at the end of its docstring. Its types
+    can be looked up, also for options that it inherits from other modules."""
     init: Any = cls.__init__  # type: ignore[misc]
     annotate(init, inspect.signature(init), cls)
     append(cls, listed(cls))
@@ -136,9 +136,9 @@ def documented(cls: Class) -> Class:
 
 
 def annotate(function: Any, signature: inspect.Signature, options: type) -> None:
-    """Gives `function` this `signature`, with types as they are written, and what they stand for
-    to `typing.get_type_hints`: only the modules of `options` and of its bases know that. Texts
-    stay where a type is known to type checkers alone."""
+    """Give `function` this `signature`. Its types, as they are written, are looked up in the
+    modules of `options` and of its bases, so that `typing.get_type_hints` can return them. A type
+    that only type checkers can look up stays a text."""
     try:
         known = get_type_hints(options)
     except NameError:
@@ -154,14 +154,14 @@ def annotate(function: Any, signature: inspect.Signature, options: type) -> None
 
 
 def append(owner: Any, lines: Iterable[str]) -> None:
-    """Puts `lines` at the end of the docstring of a class or function."""
+    """Put `lines` at the end of the docstring of a class or function."""
     if owner.__doc__:  # there is none with python -OO
         owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *lines])
 
 
 def listed(cls: type) -> list[str]:
-    """A line of Markdown for each option of `cls`: what a docstring says of it. Unlike
-    `options_of` it does not look at types, which may not be there at run time."""
+    """Return a line of Markdown for each option of `cls`, for a docstring. Unlike `options_of` it
+    does not look at types, which may not exist at run time."""
     declared = [
         (field.name, field.metadata[_ABOUT]) for field in _given(cls) if _ABOUT in field.metadata
     ]
@@ -169,13 +169,13 @@ def listed(cls: type) -> list[str]:
 
 
 def line(name: str, text: str, unit: str = "") -> str:
-    """A line of Markdown for one option."""
-    told = f"* `{name}`{f' ({unit})' if unit else ''}: {text}."
-    return textwrap.fill(told, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    """Return a line of Markdown for one option."""
+    entry = f"* `{name}`{f' ({unit})' if unit else ''}: {text}."
+    return textwrap.fill(entry, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _given(cls: type) -> list[Field[Any]]:
-    """The fields that whoever makes one gives."""
+    """Return the fields that are arguments of `cls`: positional ones first, then required ones."""
     given = (field for field in fields(cls) if field.init)
     return sorted(given, key=lambda field: (field.kw_only, not _is_required(field)))
 
@@ -193,6 +193,7 @@ def _is_required(field: Field[Any]) -> bool:
 
 
 def _kind(hint: Any) -> type | None:
-    """What a text is read as, among the types that `hint` allows: whole numbers are floats too."""
+    """Return the type of a text for `hint`, among the types that it allows; float includes whole
+    numbers."""
     allowed = set(get_args(hint) or [hint]) - {type(None), timedelta}
     return next((kind for kind in _TEXT_KINDS if kind in allowed), None)

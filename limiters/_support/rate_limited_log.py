@@ -1,4 +1,4 @@
-"""So many lines of a kind go into the log, and those that are left out are counted."""
+"""Limits how many lines of a kind go into the log, and counts those that are left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_KINDS = 64
 
 
 class Damper:
-    """At most `most` of each kind in `per` seconds. Thread-safe.
+    """Lets at most `most` of each kind through in `per` seconds. Thread-safe.
 
     >>> damper = Damper(most=2, per=10.0)
     >>> [damper.left_out("failed", now) for now in (0.0, 1.0, 2.0, 3.0, 11.0)]
@@ -28,10 +28,12 @@ class Damper:
         self._clock = clock
         self._lock = threading.Lock()
         self._kinds: dict[Hashable, tuple[float, int, int]] = {}
-        """Of each: since when it is counted, how many went through since, how many did not."""
+        """For each kind: the time since which it is counted, how many went through, and how many
+        did not."""
 
     def left_out(self, kind: Hashable, now: float | None = None) -> int | None:
-        """How many of this kind were left out since the last one; None: leave this out too."""
+        """Return how many of this kind were left out since the last one. None: leave this one out,
+        too."""
         now = self._clock() if now is None else now
         with self._lock:
             since, through, out = self._kinds.pop(kind, (now, 0, 0))
@@ -47,8 +49,9 @@ class Damper:
 
 
 class RateLimitedLog:
-    """Writes to a logger, but no flood. A kind is what is happening, and the class of its error:
-    there may be a watcher for each request, and all fail alike when a datastore is away."""
+    """Writes a limited number of lines to a logger. A kind is the event and the class of its error:
+    there may be a watcher for each request, and all of them fail in the same way when a datastore
+    is away."""
 
     def __init__(self, logger: logging.Logger, *, most: int = 10) -> None:
         self._logger = logger
@@ -63,14 +66,15 @@ class RateLimitedLog:
         exc_info: BaseException | None = None,
         now: float | None = None,
     ) -> None:
-        """As Logger.log; but the line, and its facts, also say how many like it were left out."""
+        """Log a line, like `Logger.log`. The line and its facts also say how many like it were left
+        out."""
         left_out = self._damper.left_out((extra["happening"], extra.get("error")), now)
         if left_out is None:
             return
         before = f" (and {left_out:,} like this since the last line)" if left_out else ""
         for trace in (exc_info, None):
-            # A filter of the user's may raise, and an error whose attributes do has no traceback
-            # that could be written: nothing of that may break what goes on here.
+            # A user's filter may raise, and an error whose attributes raise has no traceback that
+            # could be written. Neither must reach the caller.
             with contextlib.suppress(Exception, SystemExit):
                 self._logger.log(
                     level,

@@ -4,7 +4,7 @@
         @takes(CourierOptions)
         def __init__(self, options: CourierOptions) -> None: ...
 
-    Courier(concurrency=4)  # as type checkers, `help` and the reference know it
+    Courier(concurrency=4)  # type checkers, `help` and the reference show this
 
 `lists` adds what the options are for to the docstring of the class or function that takes them.
 """
@@ -29,7 +29,7 @@ Taker = TypeVar("Taker")
 def takes(
     options: Callable[Taken, Options],
 ) -> Callable[[Callable[[Owner, Options], Result]], Callable[Concatenate[Owner, Taken], Result]]:
-    """A method of one argument, an `options`, as one of the arguments that make an `options`.
+    """Return a method that takes the arguments of an `options` from one that takes an `options`.
 
     `options` is a dataclass.
     """
@@ -61,8 +61,8 @@ def takes(
 def _first(
     called: str, name: str, given: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The argument before the options, which is taken out of `named` if it stands there, and the
-    rest of what is `given` by its place."""
+    """Return the argument before the options, taken out of `named` if it is there, and the rest of
+    the positional arguments."""
     if given and name in named:
         raise TypeError(f"{called}() got multiple values for argument {name!r}")
     if given:
@@ -73,12 +73,13 @@ def _first(
 
 
 def _place(parameter: inspect.Parameter) -> tuple[int, bool]:
-    """Those that are required go first."""
+    """Return the sort key of a parameter: those that are required come first."""
     return parameter.kind, parameter.default is not inspect.Parameter.empty
 
 
 def _renamed(function: FunctionType, qualified: str) -> FunctionType:
-    """A copy of `function` that a TypeError about its arguments names like the method called."""
+    """Return a copy of `function` whose TypeErrors about arguments name the method that was
+    called."""
     copy = FunctionType(
         function.__code__,
         function.__globals__,
@@ -91,7 +92,7 @@ def _renamed(function: FunctionType, qualified: str) -> FunctionType:
 
 
 def lists(options: type) -> Callable[[Taker], Taker]:
-    """A class or function that takes `options`, with a list of them at the end of its docstring."""
+    """Add a list of the options to the docstring of a class or function that takes `options`."""
 
     def listing(owner: Taker) -> Taker:
         append(owner, listed(options))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from limiters._support.forking import begin_in_child
 
-# The shell leaves a watchdog behind and becomes the command: the command has the process id
-# that the owner knows, and `$$` in the watchdog. The watchdog reads a pipe whose other end only
-# the owner holds. A line read there lets the command be; the pipe's end tells that the owner is
-# gone. That needs no handler in the owner, which SIGKILL would not run, and unlike Linux's
-# PR_SET_PDEATHSIG it does not take the end of the thread that started the child for the end of
-# the owner. It works wherever there is a shell.
+# The shell starts a watchdog and becomes the command. So the command has the process id that the
+# owner has stored, which is `$$` in the watchdog. The watchdog reads a pipe whose other end only
+# the owner holds. If it reads a line, it lets the command be; the end of the pipe means that the
+# owner is gone. This needs no handler in the owner, which SIGKILL would not run. Unlike Linux's
+# PR_SET_PDEATHSIG it does not take the end of the thread that started the child for the end of the
+# owner. It works wherever there is a shell.
 SHELL = Path("/bin/sh")
 _SCRIPT = """
 exec 3<&0 </dev/null
@@ -30,10 +30,10 @@ _all: weakref.WeakSet[Tethered] = weakref.WeakSet()
 class Tethered:
     """Runs `command` in `directory` until `end()`, or until this process is gone.
 
-    If this process is gone first, killed or not, the command gets SIGKILL at once and
+    If this process is gone first, killed or not, the command gets SIGKILL immediately and
     `directory` is removed. The command has a session of its own: a Ctrl-C in the terminal
     reaches the owner only. A forked child of the owner does not keep the command alive.
-    What the command prints goes to the file `log`.
+    The output of the command goes to the file `log`.
     """
 
     def __init__(self, command: Sequence[str], directory: Path, log: Path) -> None:
@@ -66,16 +66,16 @@ class Tethered:
         """Whether the command has not ended, by itself or by `end()`."""
         if self._process.poll() is None:
             return True
-        self._release()  # its process id may soon be another's
+        self._release()  # another process may soon have its process id
         return False
 
     def signal(self, number: int) -> None:
-        """Sends the signal; one to a command that has ended is no error."""
+        """Send the signal. Does nothing if the command has ended."""
         if self.running:
             self._process.send_signal(number)
 
     def end(self) -> None:
-        """Kills the command (SIGKILL) and returns when it is gone. May be called again."""
+        """Kill the command (SIGKILL) and return when it is gone. Idempotent."""
         if self.running:
             self._process.kill()
             self._release()  # before its process id is given up
@@ -85,7 +85,7 @@ class Tethered:
         if not self._tether.closed:
             try:
                 self._tether.write(b"released\n")
-            except BrokenPipeError:  # somebody has killed the watchdog
+            except BrokenPipeError:  # the watchdog was killed
                 pass
             finally:
                 self._tether.close()

@@ -1,5 +1,5 @@
-"""How arguments are checked. Each check returns the value as the program goes on with it, or
-raises an ArgumentError."""
+"""Checks of arguments. Each check returns the value in the form that the program uses, or raises an
+ArgumentError."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Seconds = float | timedelta
 """A duration as users may write it: seconds, or a timedelta."""
 
 UNSHOWN: Final = object()
-"""In place of a value that no message may show, since it may hold a password, or that says
-nothing."""
+"""Used in place of a value that no message may show, since it may hold a password or gives no
+information."""
 
 
 MAX_AMOUNT = 1e100
-"""Far below the largest float, so that sums of what many want are finite."""
+"""Far below the largest float, so that the sum of many amounts is finite."""
 
 _MOST_EXACT = 2**53
-"""Up to this, floats keep all whole numbers apart."""
+"""Floats represent all whole numbers exactly up to this one."""
 
 _MOST_SHOWN = 200
-"""Characters of a value in a message."""
+"""How many characters of a value are shown in a message."""
 
 _SENT = (str, bytes, int, float, timedelta, type(None))
-"""Values that any process can be sent; another may hold on to a socket."""
+"""Types whose values can be sent to any process; other objects may hold a socket."""
 
 
 class ArgumentError(Sendable, ValueError):
     """An argument that cannot be used.
 
-    * `parameter`: its name, as the caller knows it.
+    * `parameter`: its name, as the caller has written it.
     * `value`: what was given, or None where it is not to be shown.
     * `requirement`: what it must be, as in "parameter must {requirement}".
     * `advice`: why, or what to do instead.
@@ -74,14 +74,14 @@ class ArgumentError(Sendable, ValueError):
         return make, arguments, facts
 
     def of(self, parameter: str) -> ArgumentError:
-        """The same error of the parameter or option that the value came from."""
+        """Return the same error for the parameter or option that the value came from."""
         value = self.value if self._shown else UNSHOWN
         return ArgumentError(parameter, value, self.requirement, self.advice)
 
 
 @contextmanager
 def named(names: Mapping[str, str]) -> Iterator[None]:
-    """Raises an ArgumentError of a parameter in `names` as one of the name that stands there.
+    """Raise an ArgumentError of a parameter in `names` under the name that is given there.
 
     >>> with named({"url_or_client": "redis"}):
     ...     text("url_or_client", "")
@@ -100,7 +100,7 @@ def named(names: Mapping[str, str]) -> Iterator[None]:
 
 
 def seconds(name: str, value: object, *, zero: bool = False) -> float:
-    """`value` as seconds: positive and finite, or also zero where `zero` says so."""
+    """Return `value` in seconds: positive and finite, or also zero if `zero` is True."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     number = _number(name, value, "a duration in seconds (a number or a timedelta)")
@@ -111,17 +111,17 @@ def seconds(name: str, value: object, *, zero: bool = False) -> float:
 
 
 def optional_seconds(name: str, value: object, *, zero: bool = False) -> float | None:
-    """`value` as seconds, where None means that there is no such duration."""
+    """Return `value` in seconds, or None if there is no such duration."""
     return None if value is None else seconds(name, value, zero=zero)
 
 
 def in_seconds(duration: Seconds) -> float:
-    """A `duration` that was checked, as a number of seconds."""
+    """Return a `duration` that was checked as a number of seconds."""
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
 def amount(name: str, value: object, *, zero: bool = False, most: float = MAX_AMOUNT) -> float:
-    """`value` as an amount of cost or capacity: positive and finite, or also zero."""
+    """Return `value` as an amount of cost or capacity: positive and finite, or also zero."""
     number = _number(name, value, "a number")
     if number < 0 or (number == 0 and not zero):
         raise ArgumentError(name, value, f"be {'zero or more' if zero else 'more than zero'}")
@@ -131,7 +131,7 @@ def amount(name: str, value: object, *, zero: bool = False, most: float = MAX_AM
 
 
 def count(name: str, value: object) -> int:
-    """`value` as a count of at least one."""
+    """Return `value` as a count of at least one."""
     number = whole(name, value)
     if number < 1:
         raise ArgumentError(name, value, "be at least 1")
@@ -141,26 +141,26 @@ def count(name: str, value: object) -> int:
 
 
 def whole(name: str, value: object) -> int:
-    """`value` as a whole number of any size."""
+    """Return `value` as a whole number of any size."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ArgumentError(name, value, "be a whole number")
     return int(value)
 
 
 def optional_count(name: str, value: object) -> int | None:
-    """`value` as a count, where None means that there is no such bound."""
+    """Return `value` as a count, or None if there is no such bound."""
     return None if value is None else count(name, value)
 
 
 def flag(name: str, value: object) -> bool:
-    """`value` as yes or no: a text such as "false" would count as true."""
+    """Return `value`, True or False; a text such as "false" would count as true and is refused."""
     if not isinstance(value, bool):
         raise ArgumentError(name, value, "be True or False")
     return value
 
 
 def text(name: str, value: object) -> str:
-    """`value` as a text that is not empty, and that can be sent and stored."""
+    """Return `value` as a text that is not empty, and that can be sent and stored."""
     if not isinstance(value, str) or not value:
         raise ArgumentError(name, value, "be a text that is not empty")
     try:
@@ -172,7 +172,7 @@ def text(name: str, value: object) -> str:
 
 
 def one_of(*texts: str) -> Callable[[str, object], str]:
-    """The check whether a value is one of `texts`.
+    """Return a check that a value is one of `texts`.
 
     >>> one_of("send", "reject", "hold")("late", "never")
     Traceback (most recent call last):
@@ -189,7 +189,7 @@ def one_of(*texts: str) -> Callable[[str, object], str]:
 
 
 def instance_of(kind: type) -> Callable[[str, object], Any]:
-    """The check whether a value is a `kind`.
+    """Return a check that a value is a `kind`.
 
     >>> instance_of(timedelta)("delay", 5)
     Traceback (most recent call last):
@@ -206,7 +206,8 @@ def instance_of(kind: type) -> Callable[[str, object], Any]:
 
 
 def key_part(name: str, value: object) -> str:
-    """`value` as a part of keys in Redis, in which braces say what stays together."""
+    """Return `value` as a part of keys in Redis. Braces are refused: they decide which keys are
+    stored on one node."""
     part = text(name, value)
     if set("{}") & set(part):
         advice = "in a cluster they would spread keys that belong together"
@@ -215,7 +216,7 @@ def key_part(name: str, value: object) -> str:
 
 
 def path(name: str, value: object, what: str) -> Path:
-    """`value` as the path of `what`, which no empty text is."""
+    """Return `value` as the path of `what`. An empty text is refused."""
     written = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(written, str) or not written or "\0" in written:
         raise ArgumentError(name, value, f"be the path of {what}")
@@ -223,7 +224,7 @@ def path(name: str, value: object, what: str) -> Path:
 
 
 def function(name: str, value: object) -> None:
-    """Refuses a `value` that cannot be called."""
+    """Refuse a `value` that cannot be called."""
     if not callable(value):
         raise ArgumentError(name, value, "be callable")
 
@@ -239,15 +240,15 @@ def _number(name: str, value: object, expected: str) -> float:
         raise ArgumentError(name, UNSHOWN, "be finite", "it is too large for a float") from None
     if not finite:
         raise ArgumentError(name, value, "be finite")
-    # What comes of numpy, which does sums of its own kinds in other ways. A sum of large whole
-    # numbers may be too large for a float.
+    # Numbers of numpy are converted, since numpy adds its own types in other ways. Larger whole
+    # numbers become floats, whose sum cannot be too large for a float.
     if isinstance(value, numbers.Integral) and abs(int(value)) <= _MOST_EXACT:
         return int(value)
     return float(value)
 
 
 def _shown(value: object) -> str:
-    """`value` in a message. A `repr` may be the user's code, or a number of any length."""
+    """Return `value` for a message. A `repr` may be the user's code, or a number of any length."""
     try:
         if isinstance(value, str):
             text = repr(without_passwords(value))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limiters._plain_numbers import plain
+from limiters._plain_numbers import exact
 from limiters._support import durations
 from limiters.leases._layout import BoundLayout, layout_of, parts_of
-from limiters.leases._messages import BoundTerms, Terms, milliseconds
+from limiters.leases._messages import BoundTerms, Terms, milliseconds_up
 from limiters.limits import BURST, MOST_BURST_S, Bound, BoundKind, InFlight, Limits, Rate
 
 DEFAULT_PARTS = 100
@@ -39,9 +39,9 @@ def terms_of_limits(limits: Limits, factor: float, lease: int) -> Terms:
 
 def _terms_of(bound: Bound) -> BoundTerms:
     if bound.kind is BoundKind.SLOTS:
-        return BoundTerms.in_flight(round(bound.capacity), milliseconds(bound.period))
-    running = milliseconds(bound.max_operation_time)
-    return BoundTerms.rate(bound.capacity, milliseconds(bound.period), running=running)
+        return BoundTerms.in_flight(round(bound.capacity), milliseconds_up(bound.period))
+    running = milliseconds_up(bound.max_operation_time)
+    return BoundTerms.rate(bound.capacity, milliseconds_up(bound.period), running=running)
 
 
 def _part(bound: Bound) -> BoundLayout:
@@ -83,8 +83,8 @@ def amount_text(one: BoundTerms) -> str:
     ('600/60s', '20slots')
     """
     if one.slots:
-        return f"{plain(one.capacity)}slots"
-    return f"{plain(one.capacity)}/{durations.written(one.period / 1000)}"
+        return f"{exact(one.capacity)}slots"
+    return f"{exact(one.capacity)}/{durations.written(one.period / 1000)}"
 
 
 def bounds_of(terms: Terms) -> tuple[Bound, ...]:

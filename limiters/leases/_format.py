@@ -161,7 +161,7 @@ MAX_NAMES = 100_000
 """How many names of limits the registry of a server has at most. Further limits do without it, as
 in a cluster."""
 
-MAX_TOTALS = 128
+MAX_TOTALS = 160
 """How many sums a request adds to at most."""
 
 LATEST = 10**15

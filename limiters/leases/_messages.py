@@ -95,7 +95,7 @@ def period_seconds(value: object) -> float:
         raise ArgumentError(
             "period", value, f"be from {plain(MIN_PERIOD)} to {plain(MAX_PERIOD)} seconds"
         )
-    return math.ceil(period * 1000 - 1e-6) / 1000
+    return milliseconds_up(period) / 1000
 
 
 def lease_seconds(value: object) -> float:
@@ -116,6 +116,12 @@ def as_bytes(text: str) -> bytes:
 def milliseconds(duration: float) -> int:
     """Whole milliseconds of a duration in seconds."""
     return round(duration * 1000)
+
+
+def milliseconds_up(duration: float) -> int:
+    """Whole milliseconds that are no less than a duration in seconds: a shorter window would allow
+    more."""
+    return math.ceil(duration * 1000 - 1e-6)
 
 
 def weight_units(value: object) -> int:

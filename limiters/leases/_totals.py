@@ -23,13 +23,24 @@ COUNTERS = (
     "spent_shared",
     "spent_reserved",
     "sync_failures",
+    "refunded_shared",
+    "refunded_reserved",
+    "excess_shared",
+    "excess_reserved",
 )
 """Names, in the order in which counters are sent and stored. New ones come last."""
 
-OF_A_DIMENSION = ("spent_shared", "spent_reserved")
+OF_A_DIMENSION = (
+    "spent_shared",
+    "spent_reserved",
+    "refunded_shared",
+    "refunded_reserved",
+    "excess_shared",
+    "excess_reserved",
+)
 """Which of these each dimension has. Those in COUNTERS are of the first one. New ones come last."""
 
-FIRST_PLACE, PLACES = 24, 4
+FIRST_PLACE, PLACES = 24, 8
 """Where the counters of the second dimension begin, and how many places each further one has: so
 there is room for counters to come, and none of them ever changes its place."""
 
@@ -40,8 +51,8 @@ def counters_of(dimensions: Sequence[str]) -> tuple[str, ...]:
 
     >>> counters_of([""]) == COUNTERS
     True
-    >>> counters_of(["requests", "tokens"])[FIRST_PLACE:]
-    ('spent_shared of tokens', 'spent_reserved of tokens', '', '')
+    >>> counters_of(["requests", "tokens"])[FIRST_PLACE : FIRST_PLACE + 2]
+    ('spent_shared of tokens', 'spent_reserved of tokens')
     """
     if len(dimensions) < 2:
         return COUNTERS

@@ -278,6 +278,20 @@ IN_USE = {"requests": 590, "tokens": 3_000}
 """Spending of each in a minute."""
 
 
+def of_costs(
+    of: str, estimated: float, actual: float | None = None, *, length: int = 30
+) -> dict[str, str]:
+    """Counters of a limit, of so much estimated and actual cost a minute, and what counts."""
+    more = (estimated if actual is None else actual) - estimated
+    minutes = {"spent": estimated, "refunded": max(0, -more), "excess": max(0, more)}
+    series = {
+        f'dispatcher_cluster_{counter}_cost_total{{{of}, kind="shared"}}': f"0+{cost}x{length}"
+        for counter, cost in minutes.items()
+    }
+    counts = f"{estimated if actual is None else max(estimated, actual)}+0x{length}"
+    return series | {f"dispatcher_cluster_spent_last_period_cost{{{of}}}": counts}
+
+
 def of_api(**busy: str) -> dict[str, str]:
     """A limit of 600 requests and 90,000 tokens a minute, and of 20 calls in flight."""
     series = {
@@ -289,8 +303,7 @@ def of_api(**busy: str) -> dict[str, str]:
         series[f'dispatcher_cluster_capacity{{{of}, kind="shared"}}'] = f"{capacity}+0x1500"
         series[f"dispatcher_cluster_demand{{{of}}}"] = f"{2 * capacity}+0x1500"
     for name, spent in IN_USE.items():
-        of = f'{OF_API}, dimension="{name}", kind="shared"'
-        series[f"dispatcher_cluster_spent_cost_total{{{of}}}"] = f"0+{spent}x1500"
+        series |= of_costs(f'{OF_API}, dimension="{name}"', spent, length=1500)
     for state, values in (
         {"idle": "0+0x1500", "free": "0+0x1500", "overdue": "0+0x1500"} | busy
     ).items():
@@ -383,21 +396,79 @@ def test_n1_slots_that_are_all_taken_are_reported_lost_ones_included(tmp_path: P
 def test_capacity_is_idle_only_if_no_dimension_is_used(tmp_path: Path) -> None:
     series = of_api(busy="3+0x1500")
     for name in IN_USE:
-        of = f'{OF_API}, dimension="{name}", kind="shared"'
-        series[f"dispatcher_cluster_spent_cost_total{{{of}}}"] = "0+300x1500"
+        series |= of_costs(f'{OF_API}, dimension="{name}"', 300, length=1500)
+    fires(tmp_path, series, ("DispatcherCapacityIdle", "40m", [idle("50%")]))
+
+
+def idle(used: str) -> dict[str, object]:
     name = "DispatcherCapacityIdle"
     [alert] = [one for one in ALERTS if one.name == name]
     [rule] = [one for one in rules.rules()["groups"][1]["rules"] if one["alert"] == name]
     summary = alert.summary.replace("{{ $labels.limit }}", "api")
-    idle = {
+    return {
         "exp_labels": rule["labels"] | {"limit": "api"},
         "exp_annotations": rule["annotations"]
         | {
-            "summary": summary.replace("{{ $value | humanizePercentage }}", "50%"),
+            "summary": summary.replace("{{ $value | humanizePercentage }}", used),
             "dashboard": leads_to(alert, limit="api"),
         },
     }
-    fires(tmp_path, series, (name, "40m", [idle]))
+
+
+def test_a_limit_is_used_by_actual_costs_and_taken_by_estimates(tmp_path: Path) -> None:
+    """Estimates are three times too high, so a third is used while there is no room: that is no
+    limit that is used up, and the room that is lost has a cause that the dashboard shows."""
+    series = of_api(busy="1+0x1500") | of_costs(
+        f'{OF_API}, dimension="requests"', 594, 198, length=1500
+    )
+    series |= of_costs(f'{OF_API}, dimension="tokens"', 90_000, 3_000, length=1500)
+    fires(
+        tmp_path,
+        series,
+        ("DispatcherLimitNearlyUsed", "40m", []),
+        ("DispatcherCapacityIdle", "40m", [idle("33%")]),
+        # Tokens are used to a thirtieth, but their estimates are what all others wait for.
+        ("DispatcherDimensionNeverBinds", "90m", [never_binds_calls("5%")]),
+    )
+    chosen = {"cluster": ".*", "limit": "api", "dimension": "requests", "__rate_interval": "5m"}
+    used, binds = "dispatcher-limit: Is the limit used?", "dispatcher-limit: Which dimension binds?"
+    requests = '{limit="api", dimension="requests"}'
+    panels = (
+        (shown(used, "refunded", **chosen), requests, 198),
+        (shown(used, "last_period", **chosen), requests, 594),
+        (shown(binds, **chosen), requests, 0.99),
+        (
+            shown("dispatcher-overview: Are the limits used?", **chosen | {"limit": ".*"}),
+            '{limit="api"}',
+            0.33,
+        ),
+    )
+    run_queries(
+        tmp_path,
+        series,
+        [(query, "20m", [{"labels": of, "value": value}]) for query, of, value in panels],
+    )
+
+
+def never_binds_calls(taken: str) -> dict[str, object]:
+    return expected("DispatcherDimensionNeverBinds", taken, limit="api", dimension="calls")
+
+
+def test_an_excess_raises_what_is_used(tmp_path: Path) -> None:
+    series = of_api(busy="1+0x1500") | of_costs(
+        f'{OF_API}, dimension="requests"', 300, 594, length=1500
+    )
+    nearly = expected("DispatcherLimitNearlyUsed", "99%", limit="api", dimension="requests")
+    fires(tmp_path, series, ("DispatcherLimitNearlyUsed", "40m", [nearly]))
+
+
+def test_more_refunds_than_calls_for_a_moment_are_no_use_below_zero(tmp_path: Path) -> None:
+    of = 'limit="api", instance="x", job="exporter"'
+    series = of_costs(of, 0, -60) | {f"dispatcher_cluster_period_seconds{{{of}}}": "1+0x30"}
+    where = "dispatcher-limit: Is the limit used?", "refunded"
+    chosen = {"cluster": ".*", "limit": "api", "dimension": ".*", "__rate_interval": "5m"}
+    none = [{"labels": '{limit="api"}', "value": 0}]
+    run_queries(tmp_path, series, [(shown(*where, **chosen), "20m", none)])
 
 
 def test_each_dimension_has_its_line_and_its_row_and_a_scalar_limit_one(tmp_path: Path) -> None:
@@ -418,10 +489,10 @@ def test_each_dimension_has_its_line_and_its_row_and_a_scalar_limit_one(tmp_path
     run_queries(
         tmp_path,
         {
-            f"dispatcher_cluster_period_seconds{{{scalar}}}": "1+0x30",
+            f"dispatcher_cluster_period_seconds{{{scalar}}}": "60+0x30",
             f'dispatcher_cluster_capacity{{{scalar}, kind="shared"}}': "10+0x30",
-            f'dispatcher_cluster_spent_cost_total{{{scalar}, kind="shared"}}': "0+300x30",
-        },
+        }
+        | of_costs(scalar, 5),
         [
             (
                 shown(where, dimension=".*", **chosen),
@@ -482,12 +553,11 @@ def test_a_limit_of_the_same_name_in_two_clusters_is_two_limits_and_one_can_be_c
     tmp_path: Path,
 ) -> None:
     of = 'cluster="%s", instance="%s", job="exporter"'
-    series = {}
+    series: dict[str, str] = {}
     for cluster, scale in (("east", 1), ("west", 2)):
         for exporter in ("x", "y"):  # a second one shows the same
             at = of % (cluster, exporter)
-            spent = f'dispatcher_cluster_spent_cost_total{{limit="orders", kind="shared", {at}}}'
-            series[spent] = f"0+{scale * 600}x30"
+            series |= of_costs(f'limit="orders", {at}', scale * 600)
             series[f'dispatcher_cluster_period_seconds{{limit="orders", {at}}}'] = "1+0x30"
     query = {"limit": "orders", "dimension": ".*", "__rate_interval": "5m"}
     where = "dispatcher-limit: Is the limit used?", "dispatcher_cluster_spent_cost_total"

@@ -1,4 +1,8 @@
-"""Laws K1, K3, K4 and K7 with real Spark: two executors, faults of every kind, in one stream."""
+"""Laws K1, K3, K4 and K7 with real Spark, faults of every kind, in one stream.
+
+Where no executor has to outlive its driver, `make test` has the tasks in the driver's own Java
+machine, as each one more takes seconds to start; `make long` has executors everywhere.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from tests.acceptance.spark_runs import ENDS, Driver, Scene
 from tests.processes import ROOT
 from tests.processes.noted import lines
 from tests.processes.spark_sink import LIMITS, MAX_TOKENS, Setting, tokens_of
-from tests.samples import sample
+from tests.samples import rows, sample
 from tests.servers.spark_connect import ConnectServer
 from tests.waiting import until
 
@@ -28,6 +32,9 @@ SIZES = {f"s{subject}": 50 for subject in range(20)} | {f"t{one}": 3 for one in 
 """Some subjects are larger than a batch, and many share one."""
 FEW_EACH = {f"t{subject}": 2 for subject in range(1_500)}
 CAPACITY = 4_000.0
+IN_DRIVER, IN_EXECUTORS = "local[{}]", "local-cluster[{},1,1024]"
+"""Masters with so many tasks at once."""
+MASTERS = sample([IN_DRIVER, IN_EXECUTORS], every=2)
 IN_FLIGHT = 2 * 8 * 25
 """What may be on its way to the store at once, and arrive later than it was charged."""
 
@@ -84,9 +91,11 @@ def judge(scene: Scene, *, killed: int) -> None:
         assert not notes.sent_again
 
 
+@pytest.mark.parametrize("master", MASTERS)
 def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_over_a_restart(
-    setting: Setting,
+    setting: Setting, master: str
 ) -> None:
+    setting.master = master.format(2)
     setting.slow = 0.2
     scene = Scene(setting, SIZES)
     scene.more(2)
@@ -138,9 +147,18 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
 
 
 @pytest.mark.parametrize("several", [pytest.param(False, marks=pytest.mark.long), True])
-@pytest.mark.parametrize("executors", sample([(1, 2), (4, 1), (1, 2, 4), (2, 4, 1)], every=4))
+@pytest.mark.parametrize(
+    ("master", "executors"),
+    rows(
+        [
+            (IN_DRIVER, (1,)),
+            *((IN_EXECUTORS, numbers) for numbers in [(1, 2), (4, 1), (1, 2, 4), (2, 4, 1)]),
+        ],
+        every=5,
+    ),
+)
 def test_k8_v1_n1_packs_are_the_same_after_kills_with_any_number_of_executors(
-    setting: Setting, executors: tuple[int, ...], several: bool
+    setting: Setting, master: str, executors: tuple[int, ...], several: bool
 ) -> None:
     setting.several = several
     setting.partitions = 0  # as many as there are cores
@@ -148,12 +166,12 @@ def test_k8_v1_n1_packs_are_the_same_after_kills_with_any_number_of_executors(
     scene = Scene(setting, FEW_EACH)
     scene.more(3)
     for number in executors:
-        setting.master = f"local-cluster[{number},1,1024]"
+        setting.master = master.format(number)
         with Driver(setting) as driver:
             driver.do("start")
             scene.wait_for_batches(15)
             driver.kill()
-    setting.master = "local-cluster[2,1,1024]"
+    setting.master = master.format(2)
     with Driver(setting) as driver:
         driver.do("start")
         driver.do("drain")
@@ -173,9 +191,11 @@ def ideal_calls(setting: Setting, file: int) -> float:
     return max(rows / setting.max_batch_size, tokens / MAX_TOKENS)
 
 
+@pytest.mark.parametrize("master", MASTERS)
 def test_k8_a_poisonous_subject_is_dead_alone_though_everything_is_killed(
-    setting: Setting, tmp_path: Path
+    setting: Setting, tmp_path: Path, master: str
 ) -> None:
+    setting.master = master.format(2)
     setting.poison, setting.dead = "t7", str(tmp_path / "dead")
     setting.slow = 0.1
     scene = Scene(setting, FEW_EACH)

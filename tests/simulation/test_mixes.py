@@ -142,9 +142,9 @@ def compared(name: str, count: int, seconds: float) -> Result:
         ("1:1", 4, 30),
         ("halves", 4, 30),
         *(
-            pytest.param(name, count, 96, marks=marks)
+            pytest.param(name, count, 96, marks=pytest.mark.long)
             for name in ("3:1", "1:1", "halves", "example")
-            for count, marks in ((4, pytest.mark.thorough), (12, pytest.mark.long))
+            for count in (4, 12)
         ),
     ],
 )
@@ -155,7 +155,7 @@ def test_v4_v5_c6_mixed_calls_use_what_one_queue_would(name: str, count: int, se
     assert result.asked <= count * seconds / INTERVAL + 2.2 * result.served
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_v4_v5_c6_shares_of_several_bounds_serve_many_mixed_calls() -> None:
     result = compared("forty a second", 4, 24)
     assert result.permits <= 0.05 * result.served
@@ -183,7 +183,7 @@ def charged_by_the_largest_part_of_each_batch(patch: pytest.MonkeyPatch) -> None
     patch.setattr(permits, "time_for", time_for)
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mistake", [shares_of_few_batches, charged_by_the_largest_part_of_each_batch]
 )
@@ -194,7 +194,7 @@ def test_v4_a_mistake_uses_less(
     assert compared("3:1", 4, 30).used < 0.95
 
 
-@pytest.mark.thorough
+@pytest.mark.long
 def test_v4_without_more_of_what_is_not_short_shares_use_less(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

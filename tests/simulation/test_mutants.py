@@ -77,8 +77,8 @@ def test_each_history_is_used() -> None:
     "mutant",
     [
         mutants.no_quarantine,
-        pytest.param(mutants.nothing_comes_along, marks=pytest.mark.thorough),
-        pytest.param(mutants.permit_does_not_count, marks=pytest.mark.thorough),
+        pytest.param(mutants.nothing_comes_along, marks=pytest.mark.long),
+        pytest.param(mutants.permit_does_not_count, marks=pytest.mark.long),
     ],
 )
 def test_a_rule_taken_out_is_found_by_storms(
@@ -92,9 +92,9 @@ def test_a_rule_taken_out_is_found_by_storms(
     ("mutant", "storm", "first"),
     [
         (mutants.no_quarantine, "shorter-first", 2),
-        pytest.param(mutants.nothing_comes_along, "split-brain", 2, marks=pytest.mark.thorough),
+        pytest.param(mutants.nothing_comes_along, "split-brain", 2, marks=pytest.mark.long),
         # one seed in 25 finds it
-        pytest.param(mutants.clock_believed, "small-steps", 28, marks=pytest.mark.thorough),
+        pytest.param(mutants.clock_believed, "small-steps", 28, marks=pytest.mark.long),
     ],
 )
 def test_a_rule_taken_out_is_found_beside_an_exception(

@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 
 from limiters.testing import Backlog, Dear, Estimated, SimulatedCluster
+from tests.samples import sample
 from tests.simulation import settlement_histories as histories
 from tests.simulation import settlement_mutants as mutants
 from tests.simulation.models import settlement as model
@@ -70,7 +71,7 @@ def test_each_history_and_mutant_is_used() -> None:
     assert set(histories.HISTORIES) == {history for *_, history in FOUND}
 
 
-@pytest.mark.parametrize("seed", [4, pytest.param(8, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("seed", [4, pytest.param(8, marks=pytest.mark.long)])
 def test_z1_no_window_is_over_by_true_costs_in_any_storm(seed: int) -> None:
     found = STORMS["settled-every-fault"](seed)
     assert found.windows >= 100
@@ -78,11 +79,11 @@ def test_z1_no_window_is_over_by_true_costs_in_any_storm(seed: int) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("seed", sample([5, 0, 1, 2], every=4))
 @pytest.mark.parametrize("storm", ["settled-changes", "settled-several"])
-def test_z1_the_same_for_changes_alone_and_for_several_bounds(storm: str) -> None:
-    for seed in range(3):
-        found = STORMS[storm](seed)
-        assert not found.over, f"seed {seed}: {found}"
+def test_z1_the_same_for_changes_alone_and_for_several_bounds(storm: str, seed: int) -> None:
+    found = STORMS[storm](seed)
+    assert not found.over, found
 
 
 # Figures: estimates of 4,500, calls of 0.5 s in windows of 6 s.
@@ -118,11 +119,11 @@ def windows_of(cluster: SimulatedCluster) -> list[tuple[float, float]]:
     ("instances", "estimates", "part"),
     [
         (1, 20, 0.95),
-        pytest.param(1, 6, 0.93, marks=pytest.mark.thorough),
-        pytest.param(2, 20, 0.94, marks=pytest.mark.thorough),
+        pytest.param(1, 6, 0.93, marks=pytest.mark.long),
+        pytest.param(2, 20, 0.94, marks=pytest.mark.long),
         pytest.param(4, 100, 0.95, marks=pytest.mark.thorough),
         (4, 6, 0.92),
-        pytest.param(8, 6, 0.91, marks=pytest.mark.thorough),
+        pytest.param(8, 6, 0.91, marks=pytest.mark.long),
     ],
     ids=["one", "one, a few", "two", "shares", "permits", "permits of eight"],
 )
@@ -140,7 +141,7 @@ def test_z_what_was_not_spent_is_used(instances: int, estimates: float, part: fl
 
 
 @pytest.mark.parametrize(
-    ("instances", "estimates"), [(4, 6), pytest.param(4, 40, marks=pytest.mark.thorough)]
+    ("instances", "estimates"), [(4, 6), pytest.param(4, 40, marks=pytest.mark.long)]
 )
 def test_z2_estimates_that_are_too_low_are_over_by_what_was_in_flight(
     instances: int, estimates: float

@@ -30,6 +30,8 @@ class Plan:
     max_batch_size: int = 10
     concurrency: int = 8
     lease_time: float = 2.0
+    master: str = "local-cluster[2,2,1024]"
+    """The master of Spark."""
 
     @property
     def source(self) -> str:
@@ -68,6 +70,7 @@ class Plan:
         return cls(**json.loads(text))
 
 
-BRIEF = Plan(limit=500.0, devices=10, each=5, reminders=30, workers=1)
+BRIEF = Plan(limit=500.0, devices=10, each=5, reminders=30, workers=1, master="local[4,1000]")
+"""It has no executors, since their Java machines would take most of the time of a brief soak."""
 SMALL = Plan()
 FULL = Plan(limit=4_000.0, devices=100, reminders=400, workers=3)

@@ -27,7 +27,7 @@ class Streams:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._spark = session(
-            "local-cluster[2,2,1024]",
+            plan.master,
             {
                 **{f"spark.executorEnv.{name}": value for name, value in plan.environment.items()},
                 # However many are killed, there is a further one.

@@ -1,1 +1,1 @@
-"""What happens to a batch: it starts, its callback runs, it ends."""
+"""How a batch starts, how its callback runs, and how it ends."""

@@ -1,4 +1,5 @@
-"""What happens after a batch was raised: it ends, is abandoned, rests, is handed over.
+"""The end of a batch: its operations are done, are raised again later, or have failed; the batch
+may also be abandoned.
 
 Owned by the engine; nothing here is thread-safe.
 """
@@ -29,7 +30,7 @@ from limiters._support.validation import in_seconds
 
 
 class _Rest:
-    """Operations of a failed batch that wait out their back-off; their keys stay held."""
+    """Operations of a failed batch that wait for their retry delay. Their keys stay held."""
 
     __slots__ = ("due", "lane", "operations", "tie")
     _ties = itertools.count()
@@ -45,7 +46,7 @@ class _Rest:
 
 
 class BatchEnd:
-    """See the module."""
+    """Handles the results of callbacks, retry delays, and callbacks that take too long."""
 
     def __init__(
         self,
@@ -71,50 +72,50 @@ class BatchEnd:
         )
         self._next_deadline = math.inf
         self.given_back: list[Operation] | None = None
-        """Where operations go that would wait again, once the Batcher is stopping."""
+        """The list of operations that stop() gives back. None until the Batcher is stopping."""
 
     def runs(self, inside: object) -> bool:
-        """Whether `inside`, as CURRENT gives it, is a callback that has not ended."""
+        """Whether `inside`, a value of CURRENT, is a callback that has not ended."""
         return inside in self._handing_over or inside in self._open_work.inflight
 
     @property
     def abandoned(self) -> Set[OperationBatch]:
-        """Batches that were abandoned and whose callbacks have not returned."""
+        """The batches that were abandoned and whose callbacks have not returned."""
         return self._abandoned.keys()
 
     @property
     def pending(self) -> bool:
-        """Whether failed operations are still on their way to their callback."""
+        """Whether failed operations have not been through their failure callback yet."""
         return self._handing_over.pending
 
     def deadline_of(self, batch: OperationBatch, now: float) -> None:
-        """Notes when `batch`, raised now, is to be abandoned."""
+        """Note when `batch`, which is raised now, is to be abandoned."""
         batch.deadline = now + self._time_for(batch.lane)
         self._next_deadline = min(self._next_deadline, batch.deadline)
 
     def next_look(self, now: float) -> float:
-        """When `tend` has something to do."""
+        """Return the time at which `run_due` has something to do."""
         rested = self._resting[0].due if self._resting else math.inf
         return min(rested, self._handing_over.next_look(now), self._next_deadline)
 
-    def tend(self, now: float) -> None:
-        """Does what time brings."""
+    def run_due(self, now: float) -> None:
+        """Return rested operations to their lanes, and abandon batches that take too long."""
         while self._resting and self._resting[0].due <= now:
             rest = heapq.heappop(self._resting)
             self._put_back(rest.lane, rest.operations)
         if now >= self._next_deadline:
             self._check_deadlines(now)
-        self._handing_over.tend(now)
+        self._handing_over.run_due(now)
 
     def callback_ended(self, batch: OperationBatch, error: BaseException | None) -> None:
-        """For the thread that ran the callback."""
+        """Post the result of `batch` to the engine. Called by the thread that ran the callback."""
         try:
-            batch.callback_ended(self._clock(), error)  # first: what it frees is there by then
+            batch.callback_ended(self._clock(), error)  # first: what it frees is free in that turn
         finally:
             self._post(self.settle, batch, error)
 
     def settle(self, now: float, batch: OperationBatch, error: BaseException | None) -> None:
-        """The callback of `batch` returned, or raised `error`."""
+        """Handle the result of `batch`: its callback returned, or raised `error`."""
         self._runners.ended(on_loop=batch.lane.on_loop)
         if batch.state is BatchState.ABANDONED:
             self._settle_late(batch, began=not isinstance(error, NotStarted))
@@ -144,7 +145,8 @@ class BatchEnd:
         self._lanes.forget_if_idle(batch.lane)
 
     def not_started(self, now: float, batch: OperationBatch) -> None:
-        """`batch` was not run after all: it rests, and counts as never raised."""
+        """Let the operations of `batch`, which could not be run, rest. It counts as never
+        raised."""
         if batch.spend is not None:
             batch.spend.cancel()
         self._open_work.take_back(batch)
@@ -152,14 +154,15 @@ class BatchEnd:
         batch.forget()
 
     def fail(self, now: float, lane: Lane, operations: list[Operation], error: Exception) -> None:
-        """Operations that were taken out of `lane` have failed without being raised."""
+        """Fail operations that were taken out of `lane` without being raised."""
         self._open_work.move(operations, Stage.WAITING, Stage.FAILED, lane)
         self._failure_log.refused(now, lane.terms.name, error, len(operations))
         self._handing_over.hand_over(now, lane, operations, error)
 
     def give_back(self, unplaced: Iterable[Operation] = ()) -> list[Operation]:
-        """Ends all that is not in flight, oldest first: what waits, and `unplaced`, which has no
-        lane. From now on nothing waits again: what would is added to the same list."""
+        """Return all operations that are not in flight, oldest first: those that wait, and
+        `unplaced`, which have no lane. Operations that would wait later are added to the same
+        list."""
         if self.given_back is None:
             self.given_back = []
         moves: list[tuple[Lane | None, list[Operation], Stage]]
@@ -184,8 +187,8 @@ class BatchEnd:
         verdict: BatchVerdict,
         others: Stage,
     ) -> list[Operation]:
-        """Ends what has ended, at `others` if it did not fail; what is to be raised again, in its
-        order."""
+        """End the operations that are over; those that have not failed end at `others`. Return the
+        operations that are to be raised again, in their order."""
         again = set(map(id, verdict.again + verdict.requeued))
         back = [one for one in batch.operations if id(one) in again] if again else []
         self._open_work.end(batch, state, back=back, failed=verdict.failed, others=others)
@@ -219,7 +222,7 @@ class BatchEnd:
         self._open_work.totals.batches_failed += 1
         name = batch.lane.terms.name
         text = (
-            f"a batch of {name} failed: {verdict.said}; operations: "
+            f"a batch of {name} failed: {verdict.shown_error}; operations: "
             f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
         )
         if not verdict.logged:
@@ -258,7 +261,7 @@ class BatchEnd:
         self._failure_log.batch_abandoned(now, terms.name, error, len(batch.operations))
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
         back = self._conclude(now, batch, BatchState.ABANDONED, verdict, others)
-        # Those with a key wait for the callback to return; until then it holds the key.
+        # Operations with a key wait for the callback to return, since it holds the key until then.
         held = [operation for operation in back if line_of(operation) is not None]
         free = [operation for operation in back if line_of(operation) is None]
         self._abandoned[batch] = []

@@ -1,8 +1,8 @@
-"""What becomes of each operation of a batch, by how its callback ended. Pure.
+"""Decides what happens to each operation of a batch, by how its callback ended. Pure.
 
-All of the user's code that has a say in it runs here: strategies, the attributes and the `repr` of
-an error. Whatever of it raises, `judge` says what becomes of the batch, so that OpenWork
-is changed by a verdict alone.
+All user code that takes part in this runs here: strategies, and the attributes and the `repr` of an
+error. If any of it raises, `judge` still returns a verdict, and OpenWork is changed by a verdict
+alone.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from dispatcher.outcomes import PartialFailure, Reject
 
 @dataclass
 class BatchVerdict:
-    """Each operation of the batch is done, or in exactly one of these lists."""
+    """The result of a batch: each of its operations is done, or in exactly one of these lists."""
 
     again: list[Operation] = field(default_factory=list)
-    """Raised again after `delay`."""
+    """Operations that are raised again after `delay`."""
     requeued: list[Operation] = field(default_factory=list)
-    """Enqueued again by the callback itself: raised again, after `delay` like the others."""
+    """Operations that the callback itself enqueued again. They are raised after `delay`, too."""
     failed: list[Operation] = field(default_factory=list)
-    """Given up, and handed over with `error`."""
+    """Operations that are given up, and handed over with `error`."""
     delay: float = 0.0
     error: BaseException | None = None
     throttled: bool = False
-    """The datastore refused: the Batcher pauses."""
+    """Whether the datastore refused the batch, so that the Batcher pauses."""
     pause: float | None = None
-    """For how long; None: as it usually does."""
+    """The length of the pause. None: the one that the Batcher has been given."""
     expected: bool = True
-    """Whether the callback said what is to happen, rather than go wrong."""
+    """Whether the callback itself decided what happens, rather than failed."""
     logged: bool = False
-    """Whether the callback has written to the log why it failed."""
+    """Whether the callback has already logged why it failed."""
 
     @property
-    def said(self) -> str:
-        """What the error says; a user's may be unable to."""
+    def shown_error(self) -> str:
+        """The `repr` of the error, or the name of its class if the `repr` raises."""
         try:
             return repr(self.error)
         except BaseException:
@@ -49,16 +49,16 @@ class BatchVerdict:
 def judge(
     batch: OperationBatch, error: BaseException | None, now: float, since: Mapping[int, float]
 ) -> BatchVerdict:
-    """What becomes of `batch`, whose callback returned or raised `error`.
+    """Return what happens to `batch`, whose callback returned or raised `error`.
 
-    `since` says when those that were retried before were raised first, by their identity.
+    `since` has the times at which operations that are retried were first raised, by identity.
     """
     verdict = BatchVerdict(requeued=list(batch.requeued.values()), error=error)
     if error is None:
         return verdict
     try:
         _judge(verdict, batch, error, now, since)
-    except BaseException as wrong:  # as in a callback: sys.exit() ends no thread of the Batcher
+    except BaseException as wrong:  # sys.exit() must not end a thread of the Batcher
         wrong.__context__ = error
         failed = [one for one in batch.operations if id(one) not in batch.requeued]
         return BatchVerdict(requeued=verdict.requeued, failed=failed, error=wrong, expected=False)
@@ -72,8 +72,8 @@ def _judge(
     now: float,
     since: Mapping[int, float],
 ) -> None:
-    """One delay for the whole batch, the longest, so that operations of one key stay together;
-    each operation is given up on its own count."""
+    """Use one delay for the whole batch, the longest, so that operations of one key stay together.
+    Decide for each operation by itself whether it is given up."""
     suspects = batch.operations
     if isinstance(error, PartialFailure):
         failed, error = partial(batch.operations, error, "operations")

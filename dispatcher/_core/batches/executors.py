@@ -1,7 +1,7 @@
-"""Who runs callbacks: a thread each for plain functions, one event loop for coroutines.
+"""Runs callbacks: plain functions on a thread each, coroutines on one event loop.
 
-Nothing waits here: a job that is handed over starts at once, on an idle thread or a new one,
-so that no budget is charged for work that stands in a queue (law B4).
+Nothing waits here: a job that is handed over starts immediately, on an idle thread or a new one, so
+that no budget is charged for work that stands in a queue (law B4).
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from limiters._support.callables import awaited_result_of, keep_last_raise, resu
 from limiters._support.rate_limited_log import RateLimitedLog
 
 IDLE_SECONDS = 10.0
-"""How long a thread with nothing to do is kept."""
+"""Seconds for which a thread with nothing to do is kept."""
 
 NO_THREAD_DELAY = 0.1
-"""How long work rests for which the system would start no thread."""
+"""Seconds before work is tried again for which the system could start no thread."""
 
 Done = Callable[[BaseException | None], None]
 
 
 class Job:
-    """One call of user code: what to do first, what to call, whom to tell how it ended."""
+    """One call of user code. `starting` is called before it and may prevent it; `done` is called
+    with its error, or None, when it has ended."""
 
     __slots__ = ("arguments", "context", "done", "function", "starting")
 
@@ -49,14 +50,14 @@ class Job:
         self.context = context
 
     def may_start(self) -> bool:
-        """Notes the start, unless it may not begin any more: whom to tell is told then."""
+        """Return whether the call may begin. If it may not, call `done` with NotStarted."""
         if self.starting is None or self.starting():
             return True
         self.done(NotStarted())
         return False
 
     def call(self) -> None:
-        """Makes the call, of a plain function, and tells how it ended."""
+        """Call a plain function, then `done`."""
         if not self.may_start():
             return
         leave = self.enter()
@@ -72,7 +73,7 @@ class Job:
         del error  # its traceback refers to this frame
 
     async def call_async(self) -> None:
-        """The same for a coroutine function, as a task."""
+        """Await a coroutine function as a task, then call `done`."""
         if not self.may_start():
             return
         self.enter()  # the task's context is its own: there is nothing to reset
@@ -86,7 +87,7 @@ class Job:
         del error
 
     def enter(self) -> Callable[[], None]:
-        """Sets the context. What it gives resets it."""
+        """Set the context variable. Return a function that resets it."""
         if self.context is None:
             leave = _nothing
         else:
@@ -97,15 +98,15 @@ class Job:
 
 
 class Threads:
-    """As many threads as there are jobs at once; idle ones are used again, latest first.
+    """Runs each job on a thread of its own; idle threads are used again, the latest first.
 
-    Only one thread is woken at a time: it wakes the next one before it begins its job, and
-    while jobs are short it has done them all before the next one is awake. (Waking a thread
-    for each job makes all of them stand in line for the interpreter.)
+    Only one thread is woken at a time: it wakes the next one before it begins its job. While jobs
+    are short, it has done all of them before the next thread is awake. (If a thread were woken for
+    each job, all of them would compete for the interpreter.)
 
-    There is no lock: `append`, `pop` and `remove` of a deque are single steps. Each side
-    writes before it reads what the other side writes, so that no job is left without a
-    thread that is awake or being woken; at worst one too many is woken.
+    There is no lock: `append`, `pop` and `remove` of a deque are single steps. Each side writes
+    before it reads what the other side writes. So no job is left without a thread that is awake or
+    being woken; at worst one thread too many is woken.
     """
 
     def __init__(self, name: str) -> None:
@@ -117,46 +118,46 @@ class Threads:
         """Whether idle threads are to end."""
 
     def start(self, job: Job) -> None:
-        """Runs `job` now. RuntimeError: no thread can be started."""
+        """Run `job` now. Raise RuntimeError if no thread can be started."""
         self._jobs.append(job)
         if self._waking:
             return
         try:
             self._wake_one()
         except RuntimeError:
-            with contextlib.suppress(ValueError):  # somebody has taken it: all is well
+            with contextlib.suppress(ValueError):  # a thread has taken it meanwhile
                 self._jobs.remove(job)
                 raise
 
     def close(self) -> None:
-        """Ends the idle threads; those at work end after it."""
+        """End the idle threads. A thread that runs a job ends after it."""
         self.closed = True
         with contextlib.suppress(IndexError):
             while True:
                 self._idle.pop().wake()
 
     def awake(self) -> None:
-        """For a worker that was woken, before it looks for a job."""
+        """Note that a worker was woken. It calls this before it looks for a job."""
         self._waking = False
 
     def take(self) -> Job | None:
-        """For a worker: a job to begin at once, if there is one."""
+        """Return a job for a worker to begin now, if there is one."""
         try:
             job = self._jobs.popleft()
         except IndexError:
             return None
         if self._jobs and not self._waking:
-            with contextlib.suppress(RuntimeError):  # whoever is done first takes the next job
+            with contextlib.suppress(RuntimeError):  # the first free worker takes the job
                 self._wake_one()
         return job
 
     def rest(self, worker: _Worker) -> bool:
-        """Whether `worker` is idle now, to be woken: not if a job came in this very moment."""
+        """Return whether `worker` is idle now and will be woken. False: a job has just come."""
         self._idle.append(worker)
         return not self._jobs or not self.leave_idle(worker)
 
     def leave_idle(self, worker: _Worker) -> bool:
-        """Whether `worker` was idle still; otherwise somebody is waking it."""
+        """Return whether `worker` was still idle. If it was not, another thread is waking it."""
         try:
             self._idle.remove(worker)
         except ValueError:
@@ -204,7 +205,7 @@ class _Worker(threading.Thread):
 
 
 class Loop:
-    """One event loop on a thread of its own, started when the first coroutine comes."""
+    """One event loop on a thread of its own, which starts with the first coroutine."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -213,7 +214,7 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, job: Job) -> None:
-        """Runs `job` as a task. RuntimeError or OSError: the loop cannot be started."""
+        """Run `job` as a task. Raise RuntimeError or OSError if the loop cannot be started."""
         if self._loop is None:
             self._loop = self._started()
         self._loop.call_soon_threadsafe(self._begin, job)
@@ -231,7 +232,7 @@ class Loop:
         return loop
 
     def close(self, timeout: float = 1.0) -> None:
-        """Cancels what still runs and ends the loop."""
+        """Cancel the tasks that still run, and end the loop."""
         if self._loop is None or self._thread is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -258,7 +259,7 @@ class Loop:
 
 
 class Runners:
-    """Both, and how many more threads there may be."""
+    """The threads and the event loop of one Batcher, and how many more threads it may use."""
 
     MOST_THREADS = 2_000
 
@@ -271,11 +272,11 @@ class Runners:
 
     @property
     def threads_left(self) -> int:
-        """How many more plain functions may run at once."""
+        """How many more plain functions may run at the same time."""
         return self._most_threads - self.threads_used
 
     def start(self, job: Job, *, on_loop: bool) -> bool:
-        """Runs `job` now. False: the system gives no more threads, for the time being."""
+        """Run `job` now. Return False if the system can start no thread for it at present."""
         try:
             (self._loop if on_loop else self._threads).start(job)
         except (RuntimeError, OSError):
@@ -290,20 +291,19 @@ class Runners:
     def _complain(self) -> None:
         self._damped.log(
             logging.WARNING,
-            "the system starts no thread beside %d others",
+            "the system starts no more threads; callbacks use %d",
             self.threads_used,
             extra={"happening": "no-thread", "threads": self.threads_used},
         )
 
     def ended(self, *, on_loop: bool) -> None:
-        """A job that was started has come back. What the system refused before, it may give
-        now."""
+        """Note that a job has ended. The system may have threads again that it refused before."""
         if not on_loop:
             self.threads_used -= 1
             self._most_threads = self.MOST_THREADS
 
     def close(self) -> None:
-        """Ends what is idle; nothing is started any more."""
+        """End idle threads and the loop. No job may be started after this."""
         self._threads.close()
         self._loop.close()
 

@@ -1,4 +1,4 @@
-"""Failed operations on their way to their watcher's failure callback, until that has returned.
+"""Hands failed operations to the failure callback of their watcher, and waits for its end.
 
 Owned by the engine; nothing here is thread-safe.
 """
@@ -21,7 +21,7 @@ from dispatcher.operation import Operation
 
 
 class _HandOver:
-    """Failed operations that a failure callback has been given."""
+    """Failed operations that a failure callback has received."""
 
     __slots__ = ("deadline", "lane", "on_loop", "operations")
 
@@ -33,7 +33,7 @@ class _HandOver:
 
 
 class HandingOver:
-    """See the module. `time_for` says how long a callback of a lane may take."""
+    """Calls failure callbacks. `time_for` returns how long a callback of a lane may take."""
 
     def __init__(
         self,
@@ -51,41 +51,42 @@ class HandingOver:
         self._time_for = time_for
         self._failure_log = failure_log
         self._under_way: set[_HandOver] = set()
-        self._owed: list[tuple[Lane, list[Operation], BaseException]] = []
-        """For which there was no thread."""
+        self._deferred: list[tuple[Lane, list[Operation], BaseException]] = []
+        """Operations for whose failure callback there was no thread."""
         self._next_deadline = math.inf
 
     def __contains__(self, inside: object) -> bool:
-        """Whether `inside`, as CURRENT gives it, is a failure callback that has not ended."""
+        """Whether `inside`, a value of CURRENT, is a failure callback that has not ended."""
         return inside in self._under_way
 
     @property
     def pending(self) -> bool:
-        """Whether any are still on their way."""
-        return bool(self._under_way or self._owed)
+        """Whether any failure callback runs or waits for a thread."""
+        return bool(self._under_way or self._deferred)
 
     def next_look(self, now: float) -> float:
-        """When `tend` has something to do."""
-        owed = now + NO_THREAD_DELAY if self._owed else math.inf
-        return min(owed, self._next_deadline)
+        """Return the time at which `run_due` has something to do."""
+        deferred = now + NO_THREAD_DELAY if self._deferred else math.inf
+        return min(deferred, self._next_deadline)
 
-    def tend(self, now: float) -> None:
-        """Does what time brings: waits no longer for a callback that hangs, tries again what
-        there was no thread for."""
+    def run_due(self, now: float) -> None:
+        """Give up callbacks that take too long, and make the calls for which there was no
+        thread."""
         if now >= self._next_deadline:
             for handing in [one for one in self._under_way if one.deadline <= now]:
                 self._failure_log.on_failure_hangs(now, handing.lane.terms.name)
                 self._ended(now, handing, None)
             deadlines = (one.deadline for one in self._under_way)
             self._next_deadline = min(deadlines, default=math.inf)
-        owed, self._owed = self._owed, []
-        for lane, failed, error in owed:
+        deferred, self._deferred = self._deferred, []
+        for lane, failed, error in deferred:
             self.hand_over(now, lane, failed, error)
 
     def hand_over(
         self, now: float, lane: Lane, operations: list[Operation], error: BaseException
     ) -> None:
-        """Calls the failure callback, if there is one; then they are over."""
+        """Call the failure callback, if there is one. The operations are over when it has
+        returned."""
         on_failure = lane.terms.on_failure
         if on_failure is None:
             self._over(lane, operations)
@@ -102,10 +103,10 @@ class HandingOver:
             self._under_way.add(handing)
             self._next_deadline = min(self._next_deadline, handing.deadline)
         else:
-            self._owed.append((lane, operations, error))
+            self._deferred.append((lane, operations, error))
 
     def _called(self, handing: _HandOver, error: BaseException | None) -> None:
-        """For the thread that ran the callback."""
+        """Post the result to the engine. Called by the thread that ran the callback."""
         self._post(self._returned, handing, error)
 
     def _returned(self, now: float, handing: _HandOver, error: BaseException | None) -> None:

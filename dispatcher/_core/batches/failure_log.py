@@ -1,4 +1,4 @@
-"""What the log says of batches and operations that fail: one line each, but no flood of them."""
+"""Logs failed batches and operations: one line for each, but only a limited number of lines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from limiters._support.rate_limited_log import RateLimitedLog
 
 
 class FailureLog:
-    """One per engine."""
-
     def __init__(self) -> None:
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.batcher.failures"))
 
@@ -25,7 +23,7 @@ class FailureLog:
         failed: int,
         expected: bool,
     ) -> None:
-        """A callback raised; `expected`: to say what is to happen."""
+        """Log that a callback raised. `expected`: it raised to decide what happens to its batch."""
         level = logging.ERROR if failed else logging.WARNING
         self._damped.log(
             logging.INFO if expected else level,
@@ -46,7 +44,7 @@ class FailureLog:
     def batch_abandoned(
         self, now: float, watcher: str, error: BaseException, operations: int
     ) -> None:
-        """A callback took too long."""
+        """Log that a callback took too long."""
         self._damped.log(
             logging.ERROR,
             "a batch of %s is abandoned: %s",
@@ -60,7 +58,7 @@ class FailureLog:
         )
 
     def refused(self, now: float, watcher: str, error: BaseException, operations: int) -> None:
-        """Operations failed without being raised."""
+        """Log that operations failed without being raised."""
         self._damped.log(
             logging.ERROR,
             "%d operations of %s failed: %s",
@@ -75,7 +73,7 @@ class FailureLog:
         )
 
     def on_failure_hangs(self, now: float, watcher: str) -> None:
-        """The failure callback took too long."""
+        """Log that a failure callback took too long."""
         self._damped.log(
             logging.ERROR,
             "on_failure of %s does not return",
@@ -85,7 +83,7 @@ class FailureLog:
         )
 
     def on_failure_raised(self, now: float, watcher: str, error: BaseException) -> None:
-        """The failure callback raised."""
+        """Log that a failure callback raised."""
         self._damped.log(
             logging.ERROR,
             "on_failure of %s raised",

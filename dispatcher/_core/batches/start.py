@@ -1,4 +1,4 @@
-"""BatchStart: what was planned goes out, batch by batch: charged, noted, and handed to who runs it.
+"""Starts planned batches: each is charged to its grant, counted, and handed to the runners.
 
 Owned by the engine; nothing here is thread-safe.
 """
@@ -24,8 +24,6 @@ from limiters.limiter import Grant
 
 
 class BatchStart:
-    """See the module."""
-
     def __init__(
         self,
         open_work: OpenWork,
@@ -43,13 +41,14 @@ class BatchStart:
         self._emit = environment.emit if environment.options.emit_batch else None
         self._clock = environment.clock
         self.last = -math.inf
-        """When something was raised last."""
+        """The time at which a batch was last raised."""
 
     def carry_out(self, now: float, plan: Plan, grant: Grant | None) -> None:
-        """Raises the batches of `plan`, charged to `grant`, if they need one."""
+        """Raise the batches of `plan`, and charge them to `grant` if they need one."""
         if not plan.batches:
             return
-        # What it is charged to may have come later than this turn began, if we were suspended.
+        # If the process was suspended, the grant may be newer than the time at which this turn
+        # began.
         now = max(now, self._clock())
         self.last = now
         leaving = sum(len(batch.operations) for batch in plan.batches)
@@ -59,19 +58,22 @@ class BatchStart:
                 self._raise(now, unraised[0], grant)
                 unraised.popleft()
         except BaseException:
-            # A limiter of the user's has broken, and the Batcher with it: stop() gives them back.
+            # A user's limiter has raised, which ends the Batcher: stop() gives these operations
+            # back.
             for batch in unraised:
                 batch.lane.put_back(batch.operations)
             raise
         if not self._open_work.waiting:
             self._lanes.ready_cost = 0
-        # Once for all: whoever waits for a place would otherwise wake and stand in our way.
+        # The places are freed once for all batches: otherwise each waiting caller would wake up now
+        # and compete with this thread.
         self._open_work.leave_buffer(leaving)
 
     def _raise(self, now: float, batch: OperationBatch, grant: Grant | None) -> None:
         on_batch = batch.lane.terms.on_batch
         operations = batch.operations
-        # A thread begins at once; a coroutine does when its loop is free, which may be too late.
+        # A thread begins immediately; a coroutine begins when its loop is free, which may be too
+        # late.
         starting: Callable[[], bool] | None = batch.may_begin if on_batch.on_loop else None
         if grant is not None and (cost := batch.whole_cost):
             batch.spend = grant.spend(cost)

@@ -1,1 +1,1 @@
-"""What waits, in which order, and how it is cut into batches."""
+"""The waiting operations, their order, and how they are cut into batches."""

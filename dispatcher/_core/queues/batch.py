@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dispatcher._core.queues.settlement import (
     BatchSettlement,
-    is_refused_uncharged,
-    last_settlement_of,
-    settlement_of,
+    end_of_callback,
+    settle_one,
+    settle_whole,
 )
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
@@ -26,6 +26,7 @@ class OperationBatch:
     """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
 
     __slots__ = (
+        "batch_cost",
         "buffer",
         "cost",
         "costs",
@@ -53,33 +54,36 @@ class OperationBatch:
         self.full = full
         """How many operations it holds at most."""
         self.sequence = sequence
-        """The ticket of its oldest operation: what is retried goes back to that place."""
+        """The ticket of its oldest operation. Operations that are retried go back to that place."""
         self.operations: list[Operation] = []
         self.handed: list[Operation] | None = None
-        """The list of them that its callback has."""
+        """The list of operations that its callback has received."""
         self.lines: list[Line] = []
-        """Of the keys that it holds."""
+        """The lines of the keys that it holds."""
         self.cost: AnyCost = 0
-        """Of its operations."""
+        """The cost of its operations."""
+        self.batch_cost = lane.batch_cost
+        """The cost of the batch itself. That of its lane may change while the batch runs."""
         self.spend: Spend | None = None
         self.settlement: BatchSettlement | None = None
-        """What it costs in truth, once its callback has said anything of that."""
+        """The actual cost, once its callback has settled anything."""
         self.buffer: object = None
-        """That of the Batcher which has raised it."""
+        """The buffer of the Batcher that has raised it."""
         self.raised_at = 0.0
         self.has_returned = False
-        """Whether its callback has ended, so that it is settled no more."""
+        """Whether its callback has ended, so that it can no longer be settled."""
         self.returned_at = 0.0
         """When its callback ended, by the clock of the thread that ran it."""
         self.deadline = 0.0
         self.state = BatchState.IN_FLIGHT
         self.requeued: dict[int, Operation] = {}
-        """Enqueued again by the callback, by identity; accepted when the batch ends."""
+        """Operations that the callback enqueued again, by identity; accepted when the batch
+        ends."""
 
     @property
     def whole_cost(self) -> AnyCost:
-        """Of its operations, and of the batch itself."""
-        return self.lane.batch_cost + self.cost
+        """The cost of its operations and of the batch itself."""
+        return self.batch_cost + self.cost
 
     @property
     def over(self) -> bool:
@@ -88,32 +92,42 @@ class OperationBatch:
 
     @property
     def ending(self) -> bool:
-        """Whether it is being judged: what its callback enqueues now comes too late."""
+        """Whether the engine is ending it: operations that its callback enqueues now come too
+        late."""
         return self.state is BatchState.ENDING
 
     def may_begin(self) -> bool:
-        """Whether its callback may be called: not once it was abandoned. From any thread."""
+        """Whether its callback may be called: not after it was abandoned. Thread-safe."""
         return self.state is BatchState.IN_FLIGHT
 
-    def settle_one(self, operation: Operation, actual: object) -> None:
-        """Its callback says that `operation`, which was raised in it, costs `actual`."""
-        (self.settlement or settlement_of(self)).one(operation, actual)
+    def settle_one(self, operation: Operation, actual: object, *, own: bool = False) -> None:
+        """Note, for its callback, that `operation`, which was raised in it, costs `actual`. `own`:
+        whether it is known that the caller belongs to this attempt."""
+        own = self.check_runs() or own or not operation._attempts
+        settle_one(self, operation, actual, own=own)
 
     def settle_whole(self, operations: list[Operation], actual: object) -> None:
-        """Its callback says that `operations`, which have to be all of its own, cost `actual`."""
-        self.check_runs()
-        if operations is not self.handed and set(map(id, operations)) != set(
-            map(id, self.operations)
-        ):
-            raise SettlementError(
-                f"these {len(operations)} operations are not the batch of {len(self.operations)} "
-                "in which the first one was raised; pass that batch, or settle each operation by "
-                "itself"
-            )
-        (self.settlement or settlement_of(self)).whole(actual)
+        """Note, for its callback, that `operations`, which have to be all of its own, cost
+        `actual`."""
+        own = self.check_runs()
+        if operations is not self.handed:
+            if set(map(id, operations)) != set(map(id, self.operations)):
+                raise SettlementError(
+                    f"these {len(operations)} operations are not the batch of "
+                    f"{len(self.operations)} in which the first one was raised; pass that batch, "
+                    "or settle each operation by itself"
+                )
+            if not own and any(one._attempts for one in operations):
+                raise SettlementError(
+                    "it is not known which attempt of these operations has cost that: outside of "
+                    "the callback's own thread or task, pass the list that the callback of this "
+                    "attempt received"
+                )
+        settle_whole(self, actual)
 
-    def check_runs(self, *, closed: bool = False) -> None:
-        """SettlementError unless its callback runs and, as far as can be known, is the caller."""
+    def check_runs(self, *, closed: bool = False) -> bool:
+        """Return whether the caller is its callback: in another thread, that is not known. Raise
+        SettlementError unless its callback runs, or if the caller is another one."""
         if closed or self.state is not BatchState.IN_FLIGHT:
             if self.state is not BatchState.ABANDONED:
                 raise SettlementError("the batch has ended; settle it before its callback returns")
@@ -126,20 +140,17 @@ class OperationBatch:
                 "the operation is in another batch than this callback's; each attempt is settled "
                 "in its own callback"
             )
+        return current is not None
 
     def callback_ended(self, now: float, error: BaseException | None) -> None:
-        """For the thread that ran the callback: it returned, or raised `error`."""
+        """Note that the callback returned, or raised `error`. Called by the thread that ran it."""
         self.returned_at = now
-        if error is not None and is_refused_uncharged(error):
-            settlement_of(self)
-        settlement = last_settlement_of(self)
-        if settlement is not None:
-            settlement.end(error)
+        end_of_callback(self, error)
         if self.spend is not None:
             self.spend.ended(now)
 
     def forget(self) -> None:
-        """Lets go of its operations, which still point here: no cycle is left to collect."""
+        """Let go of its operations, which still refer to it: no cycle is left to collect."""
         self.operations = []
         self.handed = None
         self.requeued = {}
@@ -147,4 +158,4 @@ class OperationBatch:
 
 
 CURRENT: ContextVar[object] = ContextVar("dispatcher_current_batch", default=None)
-"""The Batch, or the handing over of failed operations, whose callback this code runs in."""
+"""The OperationBatch, or the hand-over of failed operations, whose callback this code runs in."""

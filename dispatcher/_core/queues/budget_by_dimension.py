@@ -1,4 +1,4 @@
-"""What one plan may spend of a limit with several dimensions: as in `budget`, for each of them."""
+"""The budget of one plan in a limit with several dimensions: like `budget`, for each of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from limiters.limiter import Grant, RateLimiter
 class AllowanceByDimension:
     """A fixed amount of each dimension.
 
-    * `capacity`: what may be spent in a period of each.
-    * `speeds`: how much of each comes in a second; those that have none are not spent by time.
-    * `waits`: whether batches have to wait for it.
+    * `capacity`: the amount of each that may be spent in one period.
+    * `speeds`: how much of each comes in per second; dimensions without a speed are slots.
+    * `waits`: whether batches have to wait for the amount.
     """
 
     scarce = True
@@ -43,7 +43,8 @@ class AllowanceByDimension:
 
     @classmethod
     def of(cls, grant: Grant, limiter: RateLimiter, ready: AnyCost) -> AllowanceByDimension:
-        """What `limiter` has granted, where `ready` is the cost of all that could go out."""
+        """Return the allowance that `limiter` has granted, where `ready` is the cost of all that
+        could be sent."""
         amount, burst, capacity = grant.amount, limiter.burst, limiter.capacity
         assert isinstance(amount, Costs)
         assert isinstance(burst, Costs)
@@ -54,15 +55,16 @@ class AllowanceByDimension:
         return cls(amount, burst, capacity=capacity, speeds=speeds, waits=waits)
 
     def take(self, operation: Operation) -> bool:
-        """Spends its cost if all of it is left, but for what sums of fractions are off by."""
+        """Spend the cost of `operation` if all of it is left, apart from the float error of
+        sums."""
         return self._take(operation._cost)
 
     def take_single(self, lane: Lane, operation: Operation) -> bool:
-        """Spends its cost, and that of its batch, if all of it is left."""
+        """Spend the cost of `operation` and of its batch, if all of it is left."""
         return self._take(lane.batch_cost + operation._cost)
 
     def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """From the front, until the next one does not fit."""
+        """Move operations from the front into `batch`, until the next one does not fit."""
         drawn: list[Operation] = []
         while len(drawn) < most and waiting and self._take(waiting[0]._cost):
             drawn.append(waiting.popleft())
@@ -70,7 +72,8 @@ class AllowanceByDimension:
         batch.cost += cost_of(drawn)
 
     def opening(self, lane: Lane, head: Operation) -> tuple[float, AnyCost | None]:
-        """One that is full may be a little smaller, so that all of a period is used."""
+        """Open the next batch of `lane`. One that is full may be a little smaller, so that all of a
+        period is used."""
         own = _costs(lane.batch_cost)
         gathered, whole = self._gathered(lane, head)
         full = lane.full
@@ -81,7 +84,7 @@ class AllowanceByDimension:
         if not self._covers(cost):
             return full, cost
         self._take(own)
-        # What was forgiven to the sum is not lacking for its first operation.
+        # The float error that the sum was allowed must not be missing for its first operation.
         for name, first in _costs(head._cost).items():
             self.left[name] = max(self.left[name], first)
         return full, None
@@ -101,9 +104,9 @@ class AllowanceByDimension:
         return all(left.get(name, 0.0) >= one * ALL_BUT_ERROR for name, one in cost.items())
 
     def _gathered(self, lane: Lane, head: Operation) -> tuple[Costs, bool]:
-        """What the operations of the next batch will cost, as far as they wait already, and whether
-        that is all of it: only whole ones of at most what is worth waiting for count, but for the
-        first."""
+        """Return the cost of the next batch's operations, as far as they wait already, and whether
+        that is all of it. Only whole operations count, up to what is worth waiting for; the first
+        one always counts."""
         enough = self._worth_waiting_for(_costs(lane.batch_cost))
         total: dict[str, float] = {}
         for cost in lane.next_costs():
@@ -115,9 +118,9 @@ class AllowanceByDimension:
         return _costs(greater(head._cost, Costs(total))), whole
 
     def _worth_waiting_for(self, batch_cost: Costs) -> dict[str, float]:
-        """What operations of a batch cost for which it waits, by dimension: a burst, or more if the
-        batch costs something itself and would take more time for that than `BATCH_COST_PART` of
-        what it takes in all; but not more than a period has."""
+        """Return, by dimension, the cost of operations for which a batch waits: a burst, or more if
+        the batch itself costs something and would need more time for that than `BATCH_COST_PART` of
+        its whole time; but not more than a period has."""
         seconds = max((self._seconds(name, one) for name, one in batch_cost.items()), default=0.0)
         enough: dict[str, float] = {}
         for name in self.capacity + self.burst:
@@ -128,7 +131,7 @@ class AllowanceByDimension:
         return enough
 
     def _even(self, full: float, gathered: Costs, own: Costs) -> float:
-        """By the dimension that a batch waits for the longest."""
+        """Return the even size of batches in the dimension that takes the longest to come in."""
         cost = own + gathered
         name = max(cost, key=lambda one: self._seconds(one, cost[one]), default="")
         if not gathered.amount(name) or name not in self.speeds:
@@ -136,18 +139,18 @@ class AllowanceByDimension:
         return even(full, gathered[name], self.capacity.amount(name), own.amount(name))
 
     def _part(self, cost: Costs, part: float) -> Costs:
-        """So much of it; calls in flight are whole."""
+        """Return this part of `cost`; calls in flight stay whole numbers."""
         parts = {name: one * part for name, one in cost.items()}
         return Costs(
             {name: one if name in self.speeds else math.ceil(one) for name, one in parts.items()}
         )
 
     def _seconds(self, name: str, amount: float) -> float:
-        """How long that amount of a dimension takes to come in."""
+        """Return how many seconds that amount of a dimension takes to come in."""
         speed = self.speeds.get(name, 0.0)
         return amount / speed if speed else 0.0
 
 
 def _costs(cost: AnyCost) -> Costs:
-    """`cost`, of a limit with several dimensions."""
+    """Return `cost` as Costs; a number is a cost of nothing here."""
     return cost if isinstance(cost, Costs) else Costs()

@@ -1,9 +1,9 @@
-"""The bounded buffer's door: how operations get in, and which callers wait outside.
+"""The bounded buffer: how operations get in, and which callers wait outside.
 
 A caller prepares in private and then publishes by one step: `inbox.append`. Before that step
 nothing has happened; after it the engine owns the operation, whatever becomes of the caller.
 Only the engine takes operations out of the inbox, oldest first and at most as many as there is
-`room` for. What is published beyond the room stands outside, in the order of coming: its caller
+`room` for. What is published beyond the room is outside, in order of arrival: its caller
 waits until the engine has taken it, or withdraws it.
 
 Callers take no lock here, neither on the fast way in nor when they wait. (A lock there costs a
@@ -40,61 +40,63 @@ from limiters._costs import AnyCost
 from limiters._support.float_error import ALL_BUT_ERROR
 
 NEVER = -1
-"""A threshold and a cost below all others: sends every caller the slow way."""
+"""A threshold or a cost below all others: it sends every caller the slow way."""
 
 
 class WaitingCaller:
-    """A caller outside."""
+    """A caller whose operations are outside."""
 
     __slots__ = ("admitted", "inside", "item", "refused", "wake")
 
     def __init__(self, item: Operation | Chunk, inside: object, wake: Callable[[], object]) -> None:
         self.item = item
         self.inside = inside
-        """The callback that it is called by, as CURRENT gives it."""
+        """The callback that made the call, a value of CURRENT."""
         self.wake = wake
         self.admitted = False
-        """Whether the engine has let all of it in."""
+        """Whether the engine has let all of its operations in."""
         self.refused = False
-        """Whether the engine found that it would wait for itself."""
+        """Whether the engine found that this caller would wait for itself."""
 
 
 class Buffer(Claim):
-    """The door, and the inbox behind it. Callers: any thread. `take` and all that follows it:
-    the engine's thread."""
+    """The bounded inbox. Any thread may call the methods up to `adopt`; `take` and those below it
+    are for the engine's thread."""
 
     def __init__(self, size: int, ring: Callable[[], None]) -> None:
         self.size = size
         self.ring = ring
-        """Wakes the engine."""
+        """This function wakes the engine."""
         self.inbox: deque[Operation | Chunk] = deque()
         self.room = size
-        """How many operations of the inbox the engine may take. Frozen once it is closed."""
+        """How many operations of the inbox the engine may take. It is fixed once the buffer is
+        closed."""
         self.ring_at: float = 0
         """The length of the inbox from which a producer goes the slow way: to wake the engine, or
         to wait. NEVER once the buffer is closed, and while the engine changes the room."""
         self.ceiling = math.inf
-        """What costs more is looked at before it comes in: it may be more than could ever go out.
-        Costs in dimensions are more than any number. NEVER once closed."""
+        """Operations that cost more are checked before they come in: they may cost too much to be
+        sent. Costs in dimensions are more than any number. NEVER once the buffer is closed."""
         self.closed = False
         self.ended = False
-        """Whether nothing will ever be taken again."""
+        """Whether no operation will be taken any more."""
         self.adopted = False
-        """Whether a watcher became known since the engine looked last."""
+        """Whether a watcher was registered since the engine last looked."""
         self.line: dict[int, WaitingCaller] = {}
-        """The callers outside, by the order of coming."""
+        """The callers outside, in order of arrival."""
         self._wake_at: float = 0
         """How many operations in the inbox wake the engine."""
         self._quiet_at: float = 0
-        """`ring_at` when the engine was woken: then only those who have to wait go the slow way."""
+        """The value of `ring_at` after the engine was woken: then only callers that have to wait go
+        the slow way."""
         self._chunks = False
         """Whether there may be chunks in the inbox, which count for more than one."""
         self._debt = 0
-        """Operations that are back though others had their places."""
+        """Operations that came back although others had been given their places."""
         self.changing = Changing()
-        """For changes of inbox and room together."""
+        """Marks changes of the inbox and the room together."""
 
-    # What callers do.
+    # Methods for callers.
 
     def has(self, item: Operation | Chunk) -> bool:
         """Whether `item` is in the inbox, for the engine to take."""
@@ -105,21 +107,22 @@ class Buffer(Claim):
         return self.has(operation)
 
     def announce(self) -> None:
-        """A chunk will be published."""
+        """Note that a chunk will be published."""
         self._chunks = True
 
     def settle(
         self, item: Operation | Chunk, timeout: float | None, inside: object, *, full: bool
     ) -> None:
-        """Sees to `item`, which is published: wakes the engine if that is to be, and waits while
-        it is outside. `full`: whether it is a full batch by itself."""
+        """Handle `item`, which was just published: wake the engine if necessary, and wait while it
+        is outside. `full`: it is a full batch by itself."""
         self.notice(item, full=full)
         if self.beyond(item):
             self.wait(item, timeout, inside)
 
     def interrupted(self, item: Operation | Chunk) -> int:
-        """An exception may have come before `item` was published, before the engine was woken, or
-        while it was outside. Withdraws it, unless it is accepted; how many are."""
+        """Handle an exception that may have come before `item` was published, before the engine was
+        woken, or while `item` was outside. Withdraw it, unless it is accepted. Return how many
+        operations of a chunk are accepted."""
         self.ring()
         if not isinstance(item, Chunk):
             self.withdraw(item)
@@ -133,21 +136,21 @@ class Buffer(Claim):
         return item.end
 
     def notice(self, item: Operation | Chunk, *, full: bool) -> None:
-        """Wakes the engine, if it is to be woken by `item`."""
+        """Wake the engine, if `item` is a reason to."""
         if isinstance(item, Chunk):
             self._chunks = True
             more = len(item.operations) - 1
             self.ring_at -= more
             self._quiet_at -= more
         if full or len(self.inbox) + self._surplus() >= self._wake_at:
-            # In this order: the engine, which may set these at the same time, does so once more
-            # after it was rung.
+            # In this order: the engine may set these at the same time, and sets them again after it
+            # was woken.
             self._wake_at = math.inf
             self.ring_at = self._quiet_at
             self.ring()
 
     def beyond(self, item: Operation | Chunk) -> int:
-        """How many operations of `item` stand outside."""
+        """Return how many operations of `item` are outside."""
         version = self.changing.version
         fits = not self._chunks and len(self.inbox) <= self.room
         if fits and version == self.changing.version and not version & 1:
@@ -155,8 +158,8 @@ class Buffer(Claim):
         return self.changing.look(lambda: self._beyond(item))
 
     def _beyond(self, item: Operation | Chunk) -> int:
-        """From the end, where those are who ask. What was withdrawn and is still in the inbox
-        counts like the rest, until the engine clears it away."""
+        """Count from the end of the inbox, where the items of waiting callers are. Operations that
+        were withdrawn and are still in the inbox count until the engine clears them away."""
         items = list(self.inbox)
         up_to = len(items) + self._surplus()
         for one in reversed(items):
@@ -166,8 +169,8 @@ class Buffer(Claim):
         return 0
 
     def wait(self, item: Operation | Chunk, timeout: float | None, inside: object) -> None:
-        """Blocks until all of `item` is inside. Raises if the buffer closes or time runs out;
-        what is outside then is withdrawn."""
+        """Block until all of `item` is inside. If the buffer closes or the time runs out, withdraw
+        what is outside and raise an error."""
         gate: queue.SimpleQueue[None] = queue.SimpleQueue()
         waiting = WaitingCaller(item, inside, lambda: gate.put(None))
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -187,7 +190,7 @@ class Buffer(Claim):
     async def wait_async(
         self, item: Operation | Chunk, timeout: float | None, inside: object
     ) -> None:
-        """`wait`, without blocking the event loop."""
+        """Wait like `wait`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         gate = asyncio.Event()
 
@@ -209,7 +212,7 @@ class Buffer(Claim):
         self._judge(item, withdrawn)
 
     def close(self) -> None:
-        """Lets no more operations in, and wakes all callers that wait. Idempotent."""
+        """Let no more operations in, and wake all callers that wait. Idempotent."""
         self.closed = True
         self.ceiling = self._quiet_at = self.ring_at = NEVER
         for waiting in list(self.line.values()):
@@ -225,14 +228,14 @@ class Buffer(Claim):
         return bool(self.beyond(waiting.item))
 
     def _leave_line(self, waiting: WaitingCaller) -> int:
-        """Withdraws what is outside; how many operations that were."""
+        """Withdraw the operations that are outside, and return their number."""
         try:
             return 0 if waiting.admitted else self.withdraw(waiting.item)
         finally:
             self.line.pop(id(waiting), None)
 
     def withdraw(self, item: Operation | Chunk) -> int:
-        """Withdraws those operations of `item` that are outside; how many that were."""
+        """Withdraw the operations of `item` that are outside, and return their number."""
         outside = self.beyond(item)
         if not outside:
             return 0
@@ -249,7 +252,7 @@ class Buffer(Claim):
         return outside
 
     def recall(self, chunk: Chunk) -> bool:
-        """Withdraws all of `chunk`, unless the engine has taken some."""
+        """Withdraw all of `chunk` and return True, unless the engine has taken some of it."""
         if not chunk.recall():
             return False
         self._clear_away(chunk)
@@ -260,7 +263,7 @@ class Buffer(Claim):
         if inbox and inbox[-1] is item:
             inbox.pop()
         else:
-            self.ring()  # the engine does it
+            self.ring()  # the engine clears it away
 
     def _judge(self, item: Operation | Chunk, withdrawn: int) -> None:
         if not withdrawn:
@@ -276,13 +279,13 @@ class Buffer(Claim):
         return 1 if item._where is self else 0
 
     def _surplus(self) -> int:
-        """How many more operations than items are in the inbox."""
+        """Return how many more operations than items are in the inbox."""
         if not self._chunks:
             return 0
         return sum(self._count(one) - 1 for one in list(self.inbox) if isinstance(one, Chunk))
 
     def arrived(self) -> tuple[AnyCost, int]:
-        """The cost and the number of the operations in the inbox that are accepted."""
+        """Return the cost and the number of the accepted operations in the inbox."""
         return self.changing.look(self._arrived)
 
     def _arrived(self) -> tuple[AnyCost, int]:
@@ -302,7 +305,7 @@ class Buffer(Claim):
         return cost, count
 
     def adopt(self, full: float) -> None:
-        """A watcher has become known whose batches are full with `full` operations."""
+        """Note that a watcher was registered whose batches are full with `full` operations."""
         wake_at = len(self.inbox) + self._surplus() + full
         self.adopted = True  # first: the engine reads it after it has set the other two
         if wake_at < self._wake_at:
@@ -310,10 +313,10 @@ class Buffer(Claim):
         if wake_at < self.ring_at:
             self.ring_at = wake_at
 
-    # What the engine does.
+    # Methods for the engine.
 
     def take(self) -> list[ChunkRun]:
-        """Takes out what came in, in its order, as far as there is room."""
+        """Take out the operations that came in, in order, as far as there is room."""
         inbox = self.inbox
         runs: list[ChunkRun] = []
         if inbox:
@@ -339,7 +342,7 @@ class Buffer(Claim):
         return runs
 
     def leave(self, count: int) -> None:
-        """`count` operations have left: as many others may come in."""
+        """Note that `count` operations have left: as many others may come in."""
         if self.closed:
             return
         paid = min(self._debt, count)
@@ -350,8 +353,8 @@ class Buffer(Claim):
             self._let_in()
 
     def come_back(self, count: int) -> None:
-        """`count` operations are back to be raised again; they are not refused, and neither are
-        those accepted in their place."""
+        """Note that `count` operations are back to be raised again. They are not refused, and
+        neither are those accepted in their place."""
         if self.closed:
             return
         self._begin_change()
@@ -362,10 +365,10 @@ class Buffer(Claim):
         self._end_change()
 
     def look_at(self, company: float) -> bool:
-        """Asks to be woken by the `company`-th operation to come, or by the one that takes the
-        last place.
+        """Ask to be woken by the `company`-th operation to come, or by the one that takes the last
+        place.
 
-        False if that has come already, or a watcher that the caller did not know of.
+        Return False if that operation has come already, or if a watcher was registered meanwhile.
         """
         if self.closed:
             return True
@@ -373,7 +376,7 @@ class Buffer(Claim):
             return False
         self._wake_at = min(company, self.room) if self.room > 0 else math.inf
         self._aim()
-        # What came before these lines did not ring; what comes after them will.
+        # Operations that came before these lines did not wake the engine; later ones will.
         adopted, self.adopted = self.adopted, False
         return not adopted and len(self.inbox) + self._surplus() < self._wake_at
 
@@ -383,24 +386,24 @@ class Buffer(Claim):
         return bool(self.inbox) and not (self.closed and self.room <= 0)
 
     def callbacks_outside(self) -> set[object]:
-        """The callbacks, as CURRENT gives them, by which those in the line are called."""
+        """Return the callbacks, as values of CURRENT, that are waiting in the line."""
         return {waiting.inside for waiting in list(self.line.values())}
 
     def refuse(self, callbacks: Set[object]) -> None:
-        """Refuses those in the line that are called by one of `callbacks`."""
+        """Refuse those in the line whose call was made by one of `callbacks`."""
         for waiting in list(self.line.values()):
             if waiting.inside in callbacks:
                 waiting.refused = True
                 waiting.wake()
 
     def admit_up_to(self, cost: float) -> None:
-        """Lets in what costs no more, but for what sums of fractions are off by, without a closer
-        look."""
+        """Let operations in without a closer look up to this cost; the float error of sums is
+        tolerated."""
         if not self.closed:
             self.ceiling = cost / ALL_BUT_ERROR
 
     def end(self) -> None:
-        """Nothing will be taken any more."""
+        """Note that no operation will be taken any more."""
         self.close()
         self.ended = True
 
@@ -434,9 +437,9 @@ class Buffer(Claim):
         self._chunks = self._chunks or any(isinstance(one, Chunk) for one in left)
 
     def _let_in(self) -> None:
-        """Tells the callers in the line who are inside now."""
+        """Wake the callers in the line whose operations are all inside now."""
         line = list(self.line.values())
-        items = list(self.inbox)  # in this order: who lines up has published before
+        items = list(self.inbox)  # in this order: a caller publishes before it lines up
         up_to = len(items) + self._surplus()
         outside = set()
         for one in reversed(items):
@@ -459,10 +462,10 @@ class Buffer(Claim):
         self._aim()
 
     def _aim(self) -> None:
-        """Sets the lengths of the inbox from which producers go the slow way."""
+        """Set the lengths of the inbox from which producers go the slow way."""
         while not self.closed:
             surplus = self._surplus()
             self._quiet_at = self.room + 1 - surplus
             self.ring_at = min(self._wake_at, self.room + 1) - surplus
-            if surplus == self._surplus():  # else a chunk has come meanwhile
+            if surplus == self._surplus():  # otherwise a chunk has come meanwhile
                 return

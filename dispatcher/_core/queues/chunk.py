@@ -1,4 +1,5 @@
-"""What one `enqueue_many` publishes, and what the engine takes of it. See `buffer`."""
+"""The operations that one `enqueue_many` publishes, and the parts that the engine takes. See
+`buffer`."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Chunk(Claim):
-    """What one `enqueue_many` publishes. The engine takes it from the front, piece by piece;
-    the caller may shorten it at the end."""
+    """The operations that one `enqueue_many` publishes. The engine takes them from the front, part
+    by part; the caller may shorten the chunk at the end."""
 
     __slots__ = ("buffer", "end", "operations", "plain", "taken")
 
     _where = None
-    """No operation's: one test tells a chunk from an operation that is published by itself."""
+    """A single operation in the inbox has a claim here: one test distinguishes it from a chunk."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
@@ -28,13 +29,13 @@ class Chunk(Claim):
         self.end = 0
 
     def holds(self, operation: Operation) -> bool:
-        """Whether it was published, and not yet taken or withdrawn."""
+        """Whether `operation` was published, and has not been taken or withdrawn yet."""
         if not self.buffer.has(self):
             return False
         return any(one is operation for one in self.operations[self.taken : self.end])
 
     def take(self, most: int) -> ChunkRun:
-        """For the engine: at most `most` of what is left."""
+        """Take at most `most` of the operations that are left. For the engine."""
         start = self.taken
         end = start + most
         if end > self.end:  # one step with the next line: the caller may shorten it meanwhile
@@ -44,7 +45,8 @@ class Chunk(Claim):
         return ChunkRun(self, self.operations if whole else self.operations[start:end], self.plain)
 
     def shorten(self, end: int) -> int:
-        """Withdraws what lies behind `end` and was not taken; how many are accepted."""
+        """Withdraw the operations behind `end` that were not taken. Return how many are
+        accepted."""
         if end < self.taken:
             end = self.taken
         if end < self.end:
@@ -53,7 +55,7 @@ class Chunk(Claim):
         return self.end
 
     def recall(self) -> bool:
-        """Withdraws all of it, unless the engine has taken some."""
+        """Withdraw all operations and return True, unless the engine has taken some."""
         if not self.taken:
             self.end = 0
         if self.end:
@@ -63,15 +65,15 @@ class Chunk(Claim):
 
     def _let_go(self, start: int) -> None:
         for operation in self.operations[start:]:
-            # Among those that were not checked there may be anything.
+            # Objects that were not checked may be of any kind.
             if getattr(operation, "_where", None) is self:
                 operation._where = None
 
 
 class ChunkRun:
-    """Operations with the same claim that the engine takes one after the other. It has to look at
-    each claim: the caller may withdraw one in that very moment, and of two calls that enqueue one
-    operation only one has it."""
+    """Operations with the same claim, which the engine takes one after the other. It has to check
+    each claim: the caller may withdraw one at this very moment, and if two calls enqueue the same
+    operation, only one of them has it."""
 
     __slots__ = ("claim", "operations", "plain")
 

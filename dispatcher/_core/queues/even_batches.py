@@ -1,8 +1,8 @@
-"""How large batches are where a limit makes them wait, so that whole batches use all of it. Pure.
+"""Sizes of batches that wait for a limit, so that whole batches use all of it. Pure.
 
-What is spent comes free again a period later, in the same pieces. If full batches do not divide
-the limit, the remainder is never enough for one more: it would lie idle for as long as there is a
-backlog. Batches that are a little smaller leave nothing over.
+Spent capacity is free again one period later, in the same pieces. If full batches do not divide the
+limit, the remainder is never enough for one more: it stays unused for as long as there is a
+backlog. Batches that are a little smaller leave no remainder.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import math
 from limiters._support.float_error import FLOAT_ERROR
 
 WORTH_IT = 0.005
-"""The share of a limit that may lie idle before batches are made smaller for it."""
+"""The share of a limit that may stay unused before batches are made smaller for it."""
 
 
 def even(full: float, cost: float, limit: float, batch_cost: float = 0) -> float:
-    """How many operations make a batch: at most `full`, which cost `cost`, of a `limit`, of which
-    each batch takes `batch_cost` besides.
+    """Return how many operations make a batch: at most `full`, which cost `cost`, in a `limit` of
+    which each batch takes `batch_cost` in addition.
 
     >>> even(200, cost=2_000, limit=20_000), even(200, cost=2_000, limit=21_000)
     (200, 190)
@@ -46,7 +46,8 @@ def even(full: float, cost: float, limit: float, batch_cost: float = 0) -> float
 def _even_with_batch_cost(
     full: float, cost: float, limit: float, batch_cost: float, batches: int
 ) -> float:
-    """One batch more pays its own cost, too: smaller ones have to let more operations through."""
+    """One more batch also pays its own cost: use smaller batches if they let more operations
+    through."""
     left = limit - (batches + 1) * batch_cost
     smaller = int(min(full, left * full / cost // (batches + 1)))
     gained = smaller * (batches + 1) - full * batches

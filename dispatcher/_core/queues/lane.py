@@ -1,12 +1,12 @@
-"""A Lane: what waits for one watcher, in the order it has to go out.
+"""A Lane: the waiting operations of one watcher, in the order in which they have to be sent.
 
-Law B1 lives here: operations of one key leave in the order they came, and none leaves while
-a batch with its key is in flight, or rests before it is retried. Only the first waiting
-operation of a key is ever ready; its followers wait in the key's `Line`.
+Law B1 is kept here: operations of one key leave in the order in which they came, and none leaves
+while a batch with its key is in flight, or rests before it is retried. Only the first waiting
+operation of a key is ever ready; the others wait in the key's `Line`.
 
 A key is the user's object, and `==` of two keys is the user's code. It runs in one place,
-`_line_for`, before anything is changed: a key that cannot be compared keeps its own operation
-out and no other. From then on an operation is known by its line.
+`_line_for`, before anything is changed: a key that cannot be compared keeps its own operation out
+and no other. After that an operation is identified by its line.
 
 Not thread-safe: one engine owns it.
 """
@@ -25,13 +25,13 @@ from dispatcher.watcher import Watcher
 from limiters._costs import AnyCost
 
 Rank = tuple[int, int]
-"""What goes first: the negative priority, then the ticket."""
+"""The order of sending: the negative priority, then the ticket."""
 
 _ties = itertools.count()
 
 
 class _Entry:
-    """A place in the lane's heap. One whose operation was taken away is skipped."""
+    """A place in the lane's heap. An entry whose operation was taken away is skipped."""
 
     __slots__ = ("operation", "rank", "tie")
 
@@ -45,7 +45,7 @@ class _Entry:
 
 
 class Line:
-    """The operations of one key: who holds it, its ready head, those behind."""
+    """The operations of one key: the batch that holds it, its ready head, and those behind."""
 
     __slots__ = ("entry", "followers", "hash", "holder", "key", "other")
 
@@ -70,37 +70,37 @@ class Line:
 
 
 def rank_of(operation: Operation) -> Rank:
-    """What goes first, as far as the operation itself says."""
+    """Return the rank that `operation` has by its own priority and ticket."""
     order = operation._order
     return -order.priority if order else 0, ticket_of(operation)
 
 
 def line_of(operation: Operation) -> Line | None:
-    """The line of its key, if it has one and was admitted."""
+    """Return the line of the operation's key, if it has one and was admitted."""
     return operation._order.line if operation._order else None
 
 
 def _chain(line: Line | None) -> Iterator[Line]:
-    """`line` and the others whose keys have the same hash."""
+    """Iterate over `line` and the others whose keys have the same hash."""
     while line is not None:
         yield line
         line = line.other
 
 
 class Lane:
-    """Three sources: `plain` (batchable, no key, no priority), `singles` (the same, alone in
-    their batch) and a heap of all others that are ready. The first two are what makes the
+    """Three sources: `plain` (batchable, no key, no priority), `singles` (no key, no priority,
+    alone in their batch) and a heap of all other operations that are ready. The first two make the
     common case fast; the order is by rank over all three."""
 
     def __init__(self, watcher: Watcher, batch_cost: AnyCost = 0, *, free: bool = False) -> None:
         self.watcher = watcher
         self.batch_cost = batch_cost
-        """What a batch costs besides its operations, in the form of the limiter."""
+        """The cost of a batch in addition to its operations, in the form of the limiter."""
         self.terms = watcher._terms
         self.on_loop = self.terms.on_batch.on_loop
         """Whether its batches are raised on the event loop, rather than on threads."""
         self.free = free
-        """Whether it holds what costs nothing and so needs no budget."""
+        """Whether it holds operations that cost nothing and so need no budget."""
         self.full = self.terms.max_batch_size or math.inf
         self.plain: deque[Operation] = deque()
         self.singles: deque[Operation] = deque()
@@ -113,9 +113,9 @@ class Lane:
         self._heap: list[_Entry] = []
         self._ready = 0
         self._company = 0
-        """How many of those that are ready in the heap may share a batch."""
+        """How many of the ready operations in the heap may share a batch."""
         self._lines: dict[int, Line] = {}
-        """By the hash of their keys."""
+        """The lines, by the hash of their keys."""
         self._followers = 0
         self._promoted: list[Line] = []
 
@@ -129,22 +129,24 @@ class Lane:
 
     @property
     def batches(self) -> float:
-        """How many batches what waits would make, if all could go and each were full."""
+        """How many batches the waiting operations would make, if all could be sent and each batch
+        were full."""
         alone = len(self.singles) + self._ready - self._company
         return alone - (-(len(self) - alone) // self.full)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of it is accepted and has not ended."""
+        """Whether all of its accepted operations have ended."""
         return not self.away and not len(self)
 
     @property
     def forgettable(self) -> bool:
-        """Whether there is nothing to remember: no batch, though abandoned, still holds keys."""
+        """Whether there is nothing to remember: no batch, not even an abandoned one, still holds
+        keys."""
         return not (self.away or len(self) or self._lines)
 
     def admit(self, operation: Operation) -> None:
-        """A newly enqueued operation takes its place."""
+        """Give a newly enqueued operation its place."""
         order = operation._order
         if order is None:
             (self.plain if operation._batchable else self.singles).append(operation)
@@ -155,7 +157,7 @@ class Lane:
             self._line_up(order.line, operation)
 
     def put_back(self, operations: list[Operation]) -> None:
-        """Operations that were raised wait again, at the front of their key."""
+        """Let operations that were raised wait again, at the front of their key."""
         for operation in operations:
             if line_of(operation) is None:
                 self._push(operation)
@@ -169,12 +171,12 @@ class Lane:
             self._let_go(line)
 
     def release(self, lines: Iterable[Line]) -> None:
-        """The batch that held these keys is over: the next of each is ready."""
+        """Release the keys of a batch that is over: the next operation of each is ready."""
         for line in lines:
             self._let_go(line)
 
     def head(self, *, batchable: bool = True, single: bool = True) -> Operation | None:
-        """The operation whose turn is next among those of the kinds asked for."""
+        """Return the operation that is next among those of the requested kinds."""
         best = self.plain[0] if batchable and self.plain else None
         if single and self.singles and (best is None or rank_of(self.singles[0]) < rank_of(best)):
             best = self.singles[0]
@@ -190,14 +192,14 @@ class Lane:
         return best
 
     def ripe(self, due: float) -> bool:
-        """Whether a batch may be cut: it is full, or one that goes first is due."""
+        """Whether a batch may be cut: it is full, or an operation at its front is due."""
         if self.missing <= 0 or (self.plain and ticket_of(self.plain[0]) <= due):
             return True
         head = self.head(single=False)
         return head is not None and ticket_of(head) <= due
 
     def next_costs(self) -> Iterator[AnyCost]:
-        """What those operations cost, one by one, that wait already for the next batch."""
+        """Return the costs, one by one, of the operations that wait already for the next batch."""
         room = int(min(self.full, len(self.plain) + len(self._heap)))
         ready = (entry.operation for entry in self._heap[:room] if entry.operation)
         entries = (operation._cost for operation in ready if operation._batchable)
@@ -205,7 +207,7 @@ class Lane:
         return itertools.islice(costs, room)
 
     def take(self, operation: Operation, batch: OperationBatch) -> None:
-        """Moves the head, as `head` gave it, into `batch`."""
+        """Move the head, as returned by `head`, into `batch`."""
         batch.operations.append(operation)
         batch.cost += operation._cost
         batch.sequence = min(batch.sequence, ticket_of(operation))
@@ -224,7 +226,7 @@ class Lane:
             line.holder = batch
             batch.lines.append(line)
         if batch is self.open and line.followers and line.followers[0]._batchable:
-            # The next of the key may join the same batch, and no other.
+            # The next operation of the key may join the same batch, and no other.
             self._promote(line)
             self._promoted.append(line)
 
@@ -234,7 +236,7 @@ class Lane:
         return not self._heap and not self.singles
 
     def close(self) -> None:
-        """The open batch takes no more; followers it made ready wait again."""
+        """Close the open batch; followers that it made ready wait again."""
         self.open = None
         for line in self._promoted:
             if line.entry is not None and line.entry.operation is not None:
@@ -246,12 +248,13 @@ class Lane:
         self._promoted.clear()
 
     def stuck_cost(self) -> AnyCost:
-        """What waits behind keys that are held, and could not be raised whatever the budget."""
+        """Return the cost of operations behind held keys, which could not be raised with any
+        budget."""
         held = (line for line in self._all_lines() if line.holder and line.followers)
         return cost_of(one for line in held for one in line.followers or ())
 
     def withdraw(self, keep: Callable[[Operation], bool] | None = None) -> list[Operation]:
-        """Takes out, in no order, everything that waits, but for what is to be kept."""
+        """Take out, in no order, all waiting operations except those to be kept."""
         entries = [e.operation for e in self._heap if e.operation]
         behind = [o for line in self._all_lines() for o in line.followers or ()]
         waiting = [*self.plain, *self.singles, *entries, *behind]
@@ -279,7 +282,8 @@ class Lane:
                 self._forget(line)
 
     def _line_for(self, order: Order) -> Line:
-        """The line of the key of `order`, a new one if there is none. Raises what `==` raises."""
+        """Return the line of the key of `order`, a new one if there is none. Raise what `==`
+        raises."""
         first = self._lines.get(order.hash)
         line = first
         while line is not None:

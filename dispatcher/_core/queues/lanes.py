@@ -1,4 +1,4 @@
-"""The lanes that have something waiting, by whose head goes first."""
+"""The lanes that have something waiting, in the order of their heads."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class LaneQueue:
         self._ties = itertools.count()
 
     def push(self, lane: Lane, head: Operation | None = None) -> None:
-        """Queues `lane` by its present head, or by another of its operations, `head`, that
-        goes before its head can; a lane with nothing ready is left out."""
+        """Queue `lane` by `head`, one of its operations, or by its present head. A lane with
+        nothing ready is left out."""
         head = head or lane.head()
         if head is None:
             lane.queued = None
@@ -38,12 +38,12 @@ class LaneQueue:
         heapq.heappush(self._heap, entry)
 
     def take_over(self, lane: Lane) -> None:
-        """Queues `lane` here, wherever it was queued."""
+        """Queue `lane` here, wherever it was queued before."""
         lane.queued = None
         self.push(lane)
 
     def pop(self) -> Lane | None:
-        """Takes out the lane whose head goes first."""
+        """Take out the lane whose head is first."""
         if self.first() is None:
             return None
         lane = heapq.heappop(self._heap)[2]
@@ -51,7 +51,7 @@ class LaneQueue:
         return lane
 
     def first(self) -> Rank | None:
-        """The rank of the head that goes first."""
+        """Return the rank of the first head."""
         heap = self._heap
         while heap and heap[0][2].queued is not heap[0]:
             heapq.heappop(heap)
@@ -59,20 +59,24 @@ class LaneQueue:
 
 
 class Lanes:
-    """Every lane with something to remember, and the two queues the planner serves: what
-    costs, and what costs nothing and so must not wait for budget behind it."""
+    """All lanes with something to remember, and the two queues that the planner serves: one for
+    operations that cost something, and one for those that cost nothing and so must not wait for
+    budget behind them."""
 
     def __init__(self, batch_cost: Callable[[WatcherTerms], AnyCost] | None = None) -> None:
-        """`batch_cost` says what batches of a watcher cost besides their operations."""
+        """`batch_cost` returns the cost of a watcher's batches in addition to their operations."""
         self._batch_cost = batch_cost
         self.costly = LaneQueue()
         self.free = LaneQueue()
         self.ready_cost: AnyCost = 0
-        """The cost of what waits in lanes; what rests before a retry is in none."""
+        """The cost of the operations that wait in lanes. Those that rest before a retry are in
+        none."""
         self.paid: dict[Lane, None] = {}
-        """Those whose batches cost something besides."""
+        """The lanes whose batches have a cost of their own."""
+        self.learned: dict[Lane, None] = {}
+        """The lanes whose batches have a cost that is learned."""
         self._lanes: dict[tuple[int, bool], Lane] = {}
-        """By the identity of their watchers, whose class may define `==` as it likes."""
+        """The lanes by the identity of their watchers, whose class may define `==` in any way."""
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(list(self._lanes.values()))
@@ -84,38 +88,48 @@ class Lanes:
 
     @property
     def missing(self) -> float:
-        """How many more operations may matter: make a batch full, or be the first to wait."""
+        """How many more operations may matter: they fill a batch, or the first one begins to
+        wait."""
         if not self.ready:
             return 1
         return max(1, min(lane.missing for lane in self._lanes.values()))
 
     def of(self, watcher: Watcher, *, free: bool = False) -> Lane:
-        """The lane of `watcher`; a new one if it had none."""
+        """Return the lane of `watcher`, a new one if it has none."""
         lane = self._lanes.get((id(watcher), free))
         if lane is None:
             cost = 0 if self._batch_cost is None else self._batch_cost(watcher._terms)
             lane = self._lanes[id(watcher), free] = Lane(watcher, cost, free=free)
             if cost:
                 self.paid[lane] = None
+            if lane.terms.learned_batch_cost is not None:
+                self.learned[lane] = None
         return lane
 
+    def estimate_again(self) -> None:
+        """Update the batch costs that are learned: planning uses the present estimates."""
+        if self._batch_cost is not None:
+            for lane in self.learned:
+                lane.batch_cost = self._batch_cost(lane.terms)
+
     def batch_costs(self, most: float = math.inf) -> AnyCost:
-        """What the batches that all that waits would make cost besides; of at most so many."""
+        """Return the own cost of the batches that all waiting operations would make, at most
+        `most`."""
         batches = sum(lane.batches for lane in self._lanes.values())
         share = min(1.0, most / batches) if batches else 0.0
         return sum(lane.batch_cost * (lane.batches * share) for lane in self.paid)
 
     def queue(self, lane: Lane) -> None:
-        """The lane's head may have changed."""
+        """Queue `lane` by its present head, which may have changed."""
         (self.free if lane.free else self.costly).push(lane)
 
     def in_order(self) -> list[LaneQueue]:
-        """The queues that have something ready, older head first."""
+        """Return the queues that have something ready, in the order of their heads."""
         ready = [queue for queue in (self.costly, self.free) if queue.first() is not None]
         return sorted(ready, key=lambda queue: queue.first() or (0, 0))
 
     def put_back(self, lane: Lane, operations: list[Operation]) -> None:
-        """Operations that were raised wait again, at the front of their keys."""
+        """Let operations that were raised wait again, at the front of their keys."""
         lane.put_back(operations)
         self.ready_cost += cost_of(operations)
         self.queue(lane)
@@ -123,7 +137,7 @@ class Lanes:
     def withdraw(
         self, lane: Lane, keep: Callable[[Operation], bool] | None = None
     ) -> list[Operation]:
-        """Takes out what waits in `lane`, but for what is to be kept."""
+        """Take out the operations that wait in `lane`, except those to be kept."""
         taken = lane.withdraw(keep)
         self.ready_cost -= cost_of(taken)
         self.queue(lane)
@@ -134,8 +148,8 @@ class Lanes:
         return all(lane.idle for lane in self._both(watcher))
 
     def forget_if_idle(self, lane: Lane) -> None:
-        """Watchers are short-lived: the two lanes of one are kept only while one of them has
-        something to remember. Nothing may ever have come into the other."""
+        """Forget both lanes of a watcher once neither has anything to remember, since watchers are
+        short-lived. One of the two may never have had an operation."""
         if not lane.forgettable:
             return
         # A batch that comes back late may belong to a lane that was forgotten long ago.
@@ -144,6 +158,7 @@ class Lanes:
             for one in lanes:
                 del self._lanes[id(one.watcher), one.free]
                 self.paid.pop(one, None)
+                self.learned.pop(one, None)
             lane.watcher._home = None
 
     def _both(self, watcher: Watcher) -> list[Lane]:

@@ -1,13 +1,13 @@
-"""Which operations go into which batch, now. Every rule about it is here; no thread, no clock.
+"""Decides which operations go into which batch now. All rules are here; no thread, no clock.
 
 * Operations leave by rank: higher priority first, then older first.
 * A batch is *ripe* when it is full, or when its oldest operation is due (older than the last
   flush). An operation that is not batchable is a full batch of its own.
-* The first ripe operation that the budget does not cover ends the plan: nothing younger
-  overtakes it on budget, so it gets what it needs however dear it is (law C4).
-* A batch is opened only when the budget covers what it will gather, or a burst's worth:
-  scarce budget makes fewer batches, not smaller ones, but as `even_batches` says.
-* A batch pays what it costs besides its operations when it is opened, once.
+* The first ripe operation that the budget does not cover ends the plan: no younger operation
+  takes budget before it, so it gets what it needs, however much it costs (law C4).
+* A batch is opened only when the budget covers what it will gather, or a burst: scarce budget
+  makes fewer batches, not smaller ones, apart from what `even_batches` does.
+* A batch pays its own cost, in addition to that of its operations, once, when it is opened.
 * When the last slot is taken, the batches that are open are still filled.
 """
 
@@ -37,11 +37,11 @@ class Slots:
         return self.total < math.inf
 
     def free(self, lane: Lane) -> bool:
-        """Whether one more of `lane` may be raised."""
+        """Whether one more batch of `lane` may be raised."""
         return self.total >= 1 and (lane.on_loop or self.threads >= 1)
 
     def take(self, lane: Lane) -> None:
-        """One more of `lane` is raised."""
+        """Count one more batch of `lane` as raised."""
         self.total -= 1
         if not lane.on_loop:
             self.threads -= 1
@@ -49,19 +49,19 @@ class Slots:
 
 @dataclass
 class Plan:
-    """What to raise, in this order, and what stood in the way of more."""
+    """The batches to raise, in this order, and what prevented more."""
 
     batches: list[OperationBatch] = field(default_factory=list)
     wanted: AnyCost | None = None
-    """The cost that the next batch waits for, if it is the budget it waits for."""
+    """The cost that the next batch waits for, if it waits for budget."""
     crowded: bool = False
-    """Whether something ripe found no slot."""
+    """Whether a ripe operation found no slot."""
 
 
 def plan(queue: LaneQueue, budget: Budget, slots: Slots, due: float) -> Plan:
-    """Cuts batches from the lanes in `queue`, which it changes accordingly.
+    """Cut batches from the lanes in `queue`, and change it accordingly.
 
-    `due` is the last ticket that need not wait for its batch to be full.
+    Operations with a ticket up to `due` need not wait for their batch to be full.
     """
     return _Planning(queue, budget, slots, due).run()
 
@@ -91,8 +91,8 @@ class _Planning:
         return self.plan
 
     def serve(self, lane: Lane, rival: Rank | None) -> Operation | None:
-        """Takes from `lane` until `rival` goes first. What is to be taken next, if that is
-        why it stopped."""
+        """Take from `lane` until `rival` is first. Return the next operation to be taken, if that
+        is why it stopped."""
         batchable = bool(lane.open) or lane.ripe(self.due)
         single = True
         while (head := lane.head(batchable=batchable, single=single)) is not None:
@@ -155,7 +155,7 @@ class _Planning:
         return True
 
     def fill_open(self) -> None:
-        """No slot is left: what is open is filled, in order, from its own lanes only."""
+        """Fill the open batches in order, each from its own lane only: no slot is left."""
         filling = LaneQueue()
         for lane in dict.fromkeys(self.touched):
             if lane.open:

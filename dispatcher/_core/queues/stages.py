@@ -15,14 +15,14 @@ class IllegalTransitionError(RuntimeError):
 
 
 class StageCounts(NamedTuple):
-    """What one operation in a stage counts for."""
+    """The counts to which one operation in a stage contributes."""
 
     waiting: int
-    """Of the operations accepted and not in flight, each of which has a place in the buffer."""
+    """1 if it is accepted and not in flight: it has a place in the buffer."""
     open: int
-    """Of the target, by its cost."""
+    """1 if its cost is a part of the target."""
     away: int
-    """Of what its lane has handed out and not got back."""
+    """1 if its lane has handed it out and has not got it back."""
 
 
 class Stage(enum.Enum):
@@ -37,9 +37,9 @@ class Stage(enum.Enum):
     RETURNED = StageCounts(waiting=0, open=0, away=0), "given back by stop()"
     HANDED_OVER = StageCounts(waiting=0, open=0, away=0), "failed, and on_failure has returned"
 
-    def __init__(self, counts: StageCounts, told: str) -> None:
+    def __init__(self, counts: StageCounts, description: str) -> None:
         self.counts = counts
-        self.told = told
+        self.description = description
 
 
 AFTER: dict[Stage, frozenset[Stage]] = {
@@ -56,8 +56,8 @@ AFTER: dict[Stage, frozenset[Stage]] = {
 
 
 class BatchState(enum.Enum):
-    """A batch ends once: from IN_FLIGHT through ENDING to ENDED, or to ABANDONED, and then its
-    callback only returns. While it is ENDING nothing of it can be enqueued by anybody."""
+    """A batch ends once: from IN_FLIGHT through ENDING to ENDED, or to ABANDONED; then its callback
+    can only return. While a batch is ENDING, none of its operations can be enqueued."""
 
     IN_FLIGHT = enum.auto()
     ENDING = enum.auto()
@@ -66,7 +66,7 @@ class BatchState(enum.Enum):
 
 
 BATCH_AFTER: dict[BatchState, frozenset[BatchState]] = {
-    # Straight to ENDED: it was not started after all.
+    # A batch that could not be started goes directly to ENDED.
     BatchState.IN_FLIGHT: frozenset({BatchState.ENDING, BatchState.ENDED}),
     BatchState.ENDING: frozenset({BatchState.ENDED, BatchState.ABANDONED}),
     BatchState.ENDED: frozenset(),
@@ -75,12 +75,12 @@ BATCH_AFTER: dict[BatchState, frozenset[BatchState]] = {
 
 
 def check(source: Stage, target: Stage) -> None:
-    """Raises unless `target` may follow `source`."""
+    """Raise IllegalTransitionError unless `target` may follow `source`."""
     if target not in AFTER[source]:
         raise IllegalTransitionError(f"{target.name} cannot follow {source.name}")
 
 
 def check_batch(source: BatchState, target: BatchState) -> None:
-    """Raises unless `target` may follow `source`."""
+    """Raise IllegalTransitionError unless `target` may follow `source`."""
     if target not in BATCH_AFTER[source]:
         raise IllegalTransitionError(f"a batch that is {source.name} cannot be {target.name}")

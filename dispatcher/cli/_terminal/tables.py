@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli._text.showable import printable, showable
 from dispatcher.cli._text.wording import not_shown, shortened
+from dispatcher.cli._text.wrapping import wrapped_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -54,7 +55,7 @@ def show(page: TablePage) -> None:
     if colourful():
         from rich.console import Console
 
-        Console(highlight=False).print(_rich(fitted(page, terminal_width())))
+        Console(highlight=False).print(_rich(page, terminal_width()))
     else:
         _print(plain(page))
 
@@ -67,7 +68,7 @@ def redrawn() -> Iterator[Show]:
         from rich.live import Live
 
         with Live(console=Console(highlight=False), auto_refresh=False) as live:
-            yield lambda page: live.update(_rich(fitted(page, terminal_width())), refresh=True)
+            yield lambda page: live.update(_rich(page, terminal_width()), refresh=True)
     elif is_terminal():
         yield lambda page: _print(f"\x1b[H\x1b[2J{plain(page)}")
     else:
@@ -77,15 +78,12 @@ def redrawn() -> Iterator[Show]:
 def fitted(page: TablePage, width: int) -> TablePage:
     """Return the page with a table that is no wider than `width`, if possible."""
     columns = list(range(len(page.columns)))
-    widths = [
-        max(len(title.lstrip(MARKS)), *(len(row.cells[at]) for row in page.rows), 0)
-        for at, title in enumerate(page.columns)
-    ]
+    widths = _widths(page)
     names = [at for at in columns if page.columns[at].startswith("=")]
     longest = max(names, key=widths.__getitem__, default=None)
 
     def excess() -> int:
-        return sum(widths[at] + 2 for at in columns) - 2 - width
+        return _total(widths, columns) - width
 
     spare = 0 if longest is None else max(0, widths[longest] - LEAST_NAME)
     left_out = []
@@ -93,6 +91,8 @@ def fitted(page: TablePage, width: int) -> TablePage:
         if excess() > spare and title in page.columns:
             columns.remove(page.columns.index(title))
             left_out.append(title.lstrip(MARKS))
+    if excess() > spare:  # it needs more tables than one, so all of it may be shown
+        columns, left_out = list(range(len(page.columns))), []
     if longest is not None:
         widths[longest] -= min(spare, max(0, excess()))
 
@@ -102,6 +102,44 @@ def fitted(page: TablePage, width: int) -> TablePage:
     rows = [Row([cell(row.cells[at], at) for at in columns], row.marked) for row in page.rows]
     titles = [page.columns[at] for at in columns]
     return replace(page, columns=titles, rows=rows, foot=[*page.foot, *not_shown(left_out)])
+
+
+def in_blocks(page: TablePage, width: int) -> list[TablePage]:
+    """Return tables no wider than `width` that have all columns of the page between them, each with
+    the names in front: what is too wide for one line goes on in the next table, and no number is
+    cut.
+
+    >>> page = TablePage(("=name", ">one", ">two"), [Row(["a", "1,000", "2,000"])])
+    >>> [block.columns for block in in_blocks(page, 12)]
+    [['=name', '>one'], ['=name', '>two']]
+    """
+    widths = _widths(page)
+    columns = range(len(page.columns))
+    names = [at for at in columns if page.columns[at].startswith("=")]
+    blocks: list[list[int]] = [names]
+    for at in columns:
+        if at not in names:
+            if len(blocks[-1]) > len(names) and _total(widths, [*blocks[-1], at]) > width:
+                blocks.append(names)
+            blocks[-1] = [*blocks[-1], at]
+    return [_of_columns(page, block) for block in blocks]
+
+
+def _widths(page: TablePage) -> list[int]:
+    return [
+        max(len(title.lstrip(MARKS)), *(len(row.cells[at]) for row in page.rows), 0)
+        for at, title in enumerate(page.columns)
+    ]
+
+
+def _total(widths: Sequence[int], columns: Sequence[int]) -> int:
+    return sum(widths[at] + 2 for at in columns) - 2
+
+
+def _of_columns(page: TablePage, columns: Sequence[int]) -> TablePage:
+    titles = [page.columns[at] for at in columns]
+    rows = [Row([row.cells[at] for at in columns], row.marked) for row in page.rows]
+    return replace(page, columns=titles, rows=rows)
 
 
 def plain(page: TablePage) -> str:
@@ -130,11 +168,26 @@ def plain(page: TablePage) -> str:
     return "".join(f"{line}\n" for line in [*around[0], *aligned, *around[1]])
 
 
-def _rich(page: TablePage) -> RenderableType:
+def _rich(page: TablePage, width: int) -> RenderableType:
     from rich.console import Group
+    from rich.text import Text
+
+    page = fitted(page, width)
+    body: list[RenderableType] = []
+    for number, block in enumerate(in_blocks(page, width) if page.rows else ()):
+        body += [Text("")] * bool(number) + [_rich_table(block, width)]
+    head, foot = (
+        [Text(part) for one in lines for part in wrapped_text(showable(one), width)]
+        for lines in (page.head, page.foot)
+    )
+    return Group(*head, *body, *foot)
+
+
+def _rich_table(page: TablePage, width: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
+    fits = _total(_widths(page), range(len(page.columns))) <= width
     table = Table(
         box=None,
         pad_edge=False,
@@ -147,14 +200,13 @@ def _rich(page: TablePage) -> RenderableType:
             Text(title.lstrip(MARKS)),
             justify="right" if right else "left",
             overflow="fold",
-            no_wrap=title.startswith(tuple(MARKS)),
+            # Numbers that do not fit at all are wrapped: rich would cut them.
+            no_wrap=title.startswith("=") or (fits and right),
         )
     for row in page.rows:
         cells = map(Text, map(printable, row.cells))
         table.add_row(*cells, style="red" if row.marked else None)
-    body = [table] if page.rows else []
-    head, foot = (map(Text, map(showable, lines)) for lines in (page.head, page.foot))
-    return Group(*head, *body, *foot)
+    return table
 
 
 def colourful() -> bool:

@@ -112,11 +112,16 @@ def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
         yield Reading(names.CLUSTER_OPERATIONS, labels, done[f"operations_{outcome}"])
     for outcome in ("done", "failed", "abandoned"):
         yield Reading(names.CLUSTER_BATCHES, (name, outcome), done[f"batches_{outcome}"])
-    for kind in ("shared", "reserved"):
-        for bound in view.bounds:
-            counter = name_in(f"spent_{kind}", bound.cost_dimension, view.cost_dimensions)
-            label = (bound.dimension,) if len(view.bounds) > 1 else ()
-            yield Reading(names.CLUSTER_SPENT, (name, kind, *label), done[counter])
+    for metric, counter in (
+        (names.CLUSTER_SPENT, "spent"),
+        (names.CLUSTER_REFUNDED, "refunded"),
+        (names.CLUSTER_EXCESS, "excess"),
+    ):
+        for kind in ("shared", "reserved"):
+            for bound in view.bounds:
+                own = name_in(f"{counter}_{kind}", bound.cost_dimension, view.cost_dimensions)
+                label = (bound.dimension,) if len(view.bounds) > 1 else ()
+                yield Reading(metric, (name, kind, *label), done[own])
     for metric, counter in (
         (names.CLUSTER_THROTTLED, "throttled"),
         (names.CLUSTER_RETRIES, "retries"),

@@ -62,9 +62,14 @@ class LimiterPart:
             yield Reading(names.LIMIT_REDIS_UP, (limit,), now.connected)
 
     def _counted(self, bound: BoundStanding, label: tuple[str, ...]) -> Iterator[Reading]:
-        yield Reading(names.SPENT, (self.limit, "reserved", *label), bound.spent_reserved)
-        if self._shares:
-            yield Reading(names.SPENT, (self.limit, "shared", *label), bound.spent_shared)
+        for metric, reserved, shared in (
+            (names.SPENT, bound.spent_reserved, bound.spent_shared),
+            (names.REFUNDED, bound.refunded_reserved, bound.refunded_shared),
+            (names.EXCESS, bound.excess_reserved, bound.excess_shared),
+        ):
+            yield Reading(metric, (self.limit, "reserved", *label), reserved)
+            if self._shares:
+                yield Reading(metric, (self.limit, "shared", *label), shared)
 
     def _there(self, bound: BoundStanding, label: tuple[str, ...]) -> Iterator[Reading]:
         limit = self.limit

@@ -75,7 +75,8 @@ class Unit:
     records: Sequence[int] | None = None
     """Which of its records are left to be sent, after others were taken; None: all."""
     costs: RowCosts | None = None
-    """Those of all rows of its group."""
+    """Those of all rows of its group. None of a row that is a batch by itself: it has a cost, and
+    its messages have none."""
 
     @property
     def is_left(self) -> bool:
@@ -192,7 +193,7 @@ def units_of(
                 of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
                 acknowledged=not left,
                 is_rest=piece.is_rest,
-                costs=of_rows,
+                costs=None if cut.each else of_rows,
             )
             start = end
     if start < acknowledged:

@@ -9,12 +9,14 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from dispatcher.operation import Operation
-from dispatcher.settlement import settle
+from dispatcher.settlement import RunningCall
+from dispatcher.spark._learned_prices import scaled
 from dispatcher.spark._prices import CostForm
 from dispatcher.spark._rows.packs import Pack
 from dispatcher.spark._task.handed import places_of
 from dispatcher.spark.context import SubjectRows
 from limiters._costs import NUMBERS, AnyCost, checked_cost
+from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.errors import SettlementError
 
 Places = Sequence[int]
@@ -81,7 +83,9 @@ class CallSettlement:
         form: CostForm,
     ) -> None:
         self._operation = operation
+        self._call = RunningCall([operation])
         self._units = pack.left
+        self._factors = pack.factors
         self._begins = list(accumulate(pack.lengths, initial=0))
         self._handed = handed
         self._subjects = subjects
@@ -94,23 +98,30 @@ class CallSettlement:
         cost = self._form.normal("actual", checked_cost("actual", actual))
         with self._lock:
             if subject is None and rows is None:
-                self._say(settle, [self._operation], actual)
+                if self._is_charged:
+                    self._call.settle(actual)
                 return
             if isinstance(actual, Mapping) and not isinstance(cost, NUMBERS):
                 cost = dict(actual)  # of Costs nothing is left of what costs nothing now
             total = self._rows.settle(self._places(subject, rows), cost)
-            self._say(Operation.settle, self._operation, total)
+            if self._is_charged:
+                self._call.settle_one(self._operation, total)
 
-    def _say(self, say: Callable[[Any, Any], None], whose: object, actual: object) -> None:
-        if self._form.limits is not None:  # else nothing was charged
-            say(whose, actual)
+    @property
+    def _is_charged(self) -> bool:
+        return self._form.limits is not None
 
     def _places(self, subject: object, rows: Iterable[Any] | None) -> Places:
         if rows is None:
-            found = [one for one in self._subjects if subject in (one, one.subject)]
-            if not found:
-                raise SettlementError(f"{subject!r} is none of context.subjects")
-            return range(found[0].start, found[0].end)
+            return self._places_of(subject)
+        if subject is not None:
+            advice = "rows of which the subject is named are settled together"
+            raise ArgumentError("rows", UNSHOWN, "be left out where subject is given", advice)
+        if any(unit.costs is None for unit in self._units):
+            raise SettlementError(
+                "a batch of EventTimeSink has one cost, and its messages have none of their own: "
+                "leave rows out to settle the batch"
+            )
         try:
             places = places_of(self._handed, rows)
         except KeyError:
@@ -122,6 +133,17 @@ class CallSettlement:
             raise SettlementError("there are no rows in rows: leave it out to settle all of them")
         return places
 
+    def _places_of(self, subject: object) -> Places:
+        if not self._subjects:
+            raise SettlementError(
+                "the rows of a subject do not lie together in this batch, and context.subjects is "
+                "empty: name them by rows=, or leave subject out to settle the batch"
+            )
+        found = [one for one in self._subjects if subject in (one, one.subject)]
+        if not found:
+            raise SettlementError(f"{subject!r} is none of context.subjects")
+        return range(found[0].start, found[0].end)
+
     def _estimate(self, places: Places) -> AnyCost:
         """What some of the rows were charged."""
         whole = tuple(places)
@@ -129,6 +151,6 @@ class CallSettlement:
         for number, some in groupby(whole, lambda place: bisect_right(self._begins, place) - 1):
             unit, begin = self._units[number], self._begins[number]
             mine = [place - begin for place in some]
-            all_of_it = len(mine) == self._begins[number + 1] - begin
-            costs.append(unit.cost if all_of_it and unit.records is None else unit.cost_of(mine))
-        return sum(costs)
+            all_of_it = len(mine) == self._begins[number + 1] - begin and unit.records is None
+            costs.append(unit.cost if all_of_it or unit.costs is None else unit.cost_of(mine))
+        return scaled(sum(costs), self._factors)

@@ -84,9 +84,13 @@ def with_costs(
     for dimension, field in zip(names, found, strict=True):
         kind = field.dataType
         if not isinstance(kind, (types.NumericType, types.NullType)):
-            parameter = f"cost[{dimension!r}]" if dimension else "cost"
-            advice = f'it is a {kind.simpleString()}. Cast it: {parameter}="cast(... as double)"'
-            raise ArgumentError(parameter, _text(prices[dimension]), "be a number", advice)
+            (named,) = df.select(told[dimension]).columns
+            raise ArgumentError(
+                f"cost[{dimension!r}]" if dimension else "cost",
+                UNSHOWN,
+                "be a number",
+                f"{named} is a {kind.simpleString()}. Cast it: 'cast({named} as double)'",
+            )
         df = with_own_column(df, names[dimension], told[dimension].cast("double"))
     costs = {dimension: Expression.column(name) for dimension, name in names.items()}
     return df, costs, list(names.values())
@@ -94,10 +98,6 @@ def with_costs(
 
 def _cost_column(number: int) -> str:
     return f"{COST_COLUMN}_{number}" if number else COST_COLUMN
-
-
-def _text(price: Any) -> object:
-    return price if isinstance(price, str) else str(price)
 
 
 def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What users see of a Batcher on its real threads: in, out, in order, nothing lost."""
+"""A Batcher on its real threads as users see it: operations in and out, in order, none lost."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from dispatcher import (
 from tests.seen import PATIENCE, Seen
 from tests.waiting import until
 
-# In and out.
+# Operations in and out.
 
 
-def test_what_is_enqueued_comes_back_in_batches(batcher: Batcher) -> None:
+def test_enqueued_operations_are_raised_in_batches(batcher: Batcher) -> None:
     seen = Seen()
     watcher = Watcher(seen, max_batch_size=100)
     for number in range(1000):
@@ -56,7 +56,7 @@ def test_operations_may_be_enqueued_before_the_start() -> None:
     assert seen.payloads == ["early"]
 
 
-def test_async_callbacks_run_on_one_loop_thousands_at_once(batcher: Batcher) -> None:
+def test_thousands_of_async_callbacks_run_on_one_loop_at_the_same_time(batcher: Batcher) -> None:
     together = 3000
     threads: set[int] = set()
     inside = 0
@@ -77,7 +77,7 @@ def test_async_callbacks_run_on_one_loop_thousands_at_once(batcher: Batcher) -> 
     assert batcher.totals.done == together
 
 
-def test_plain_callbacks_run_on_threads_many_at_once(batcher: Batcher) -> None:
+def test_plain_callbacks_run_on_many_threads_at_the_same_time(batcher: Batcher) -> None:
     barrier = threading.Barrier(200)
     watcher = Watcher(lambda batch: barrier.wait(PATIENCE))
     batcher.enqueue_many([Operation(watcher, 1, n) for n in range(200)])
@@ -85,7 +85,7 @@ def test_plain_callbacks_run_on_threads_many_at_once(batcher: Batcher) -> None:
     assert batcher.totals.failed == 0
 
 
-def test_a_plain_function_that_returns_a_coroutine_is_told_what_to_do(
+def test_the_error_for_a_plain_function_that_returns_a_coroutine_says_what_to_do(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def send(batch: list[Operation]) -> None: ...
@@ -111,7 +111,7 @@ def test_callable_objects_with_an_async_call_are_awaited(batcher: Batcher) -> No
     assert done == ["a"]
 
 
-def test_enqueue_async_waits_for_a_place_without_holding_up_the_loop() -> None:
+def test_enqueue_async_waits_for_a_place_without_blocking_the_loop() -> None:
     seen = Seen(held=True)
     watcher = Watcher(seen)
     batcher = Batcher(max_buffer_size=1, max_concurrent_batches=1)
@@ -152,7 +152,7 @@ def test_a_cancelled_enqueue_async_leaves_no_trace() -> None:
     asyncio.run(scenario())
 
 
-# Laws of order, under threads.
+# Laws of order, with threads.
 
 
 def test_b1_keys_keep_their_order_under_load_and_failures(batcher: Batcher) -> None:
@@ -163,7 +163,7 @@ def test_b1_keys_keep_their_order_under_load_and_failures(batcher: Batcher) -> N
     def on_batch(batch: list[Operation]) -> None:
         keys = {str(operation.key) for operation in batch}
         for key in keys:
-            assert busy[key].acquire(blocking=False), "two batches of one key at once"
+            assert busy[key].acquire(blocking=False), "two batches of one key at the same time"
         try:
             if next(failures) % 3 == 0:
                 raise Retry(after=0.001)
@@ -182,7 +182,7 @@ def test_b1_keys_keep_their_order_under_load_and_failures(batcher: Batcher) -> N
         assert done[key] == list(range(position, 800, 8))
 
 
-def test_b2_sixteen_threads_lose_and_double_nothing() -> None:
+def test_b2_with_sixteen_threads_no_operation_is_lost_or_raised_twice() -> None:
     seen = Seen()
     watcher = Watcher(seen, max_batch_size=50)
     with Batcher(max_buffer_size=100) as batcher:
@@ -216,7 +216,7 @@ def test_b2_one_operation_enqueued_by_many_threads_is_accepted_once() -> None:
     assert batcher.operations_in_buffer == 300
 
 
-def test_b2_the_seeds_retry_from_within_the_callback_never_blocks() -> None:
+def test_b2_enqueueing_a_batch_again_in_its_callback_never_blocks() -> None:
     attempts: list[int] = []
 
     def on_batch(batch: list[Operation]) -> None:
@@ -237,7 +237,7 @@ def test_b2_the_seeds_retry_from_within_the_callback_never_blocks() -> None:
 # Draining, waiting, events.
 
 
-def test_drain_sends_what_waits_without_waiting_for_company() -> None:
+def test_drain_sends_waiting_operations_without_waiting_for_full_batches() -> None:
     watcher = Watcher(Seen())
     with Batcher(flush_interval=3600) as batcher:
         batcher.enqueue(Operation(watcher, 1, None, batchable=True))
@@ -249,7 +249,7 @@ def test_drain_sends_what_waits_without_waiting_for_company() -> None:
         held.gate.set()
 
 
-def test_wait_is_for_its_own_operations_only(batcher: Batcher) -> None:
+def test_wait_is_for_operations_of_its_watcher_only(batcher: Batcher) -> None:
     held = Seen(held=True)
     slow, quick = Watcher(held), Watcher(Seen())
     batcher.enqueue(Operation(slow, 1, None))
@@ -261,7 +261,7 @@ def test_wait_is_for_its_own_operations_only(batcher: Batcher) -> None:
     assert Watcher(Seen()).wait()
 
 
-def test_one_watcher_on_two_batchers_waits_for_both(batcher: Batcher) -> None:
+def test_a_watcher_on_two_batchers_waits_for_both(batcher: Batcher) -> None:
     seen = Seen()
     watcher = Watcher(seen)
     with Batcher(flush_interval=0.01) as other:
@@ -271,7 +271,7 @@ def test_one_watcher_on_two_batchers_waits_for_both(batcher: Batcher) -> None:
     assert sorted(seen.payloads) == list(range(50))
 
 
-def test_the_life_of_a_batcher_is_told_in_events() -> None:
+def test_a_batcher_and_its_limiter_emit_events_from_start_to_end() -> None:
     names, of_limiter = list[str](), list[str]()
     limiter = ProvisionedResource(1000)
     limiter.add_listener(lambda event: of_limiter.append(event.name))
@@ -285,7 +285,7 @@ def test_the_life_of_a_batcher_is_told_in_events() -> None:
     assert {"provision-start", "provision-done", "capacity"} <= set(of_limiter)
 
 
-def test_a_limiter_that_was_started_is_left_running() -> None:
+def test_a_batcher_does_not_stop_a_limiter_that_was_started_before() -> None:
     with ProvisionedResource(1000) as limiter:
         with Batcher(rate_limiter=limiter):
             pass
@@ -311,7 +311,9 @@ def test_two_batchers_share_one_limiter() -> None:
 @pytest.mark.parametrize(
     ("start", "to_call"), [("b.start()", "stop()"), ("pass", "start() and stop()")]
 )
-def test_a_process_that_ends_without_stop_says_what_it_left(start: str, to_call: str) -> None:
+def test_a_process_that_ends_without_stop_logs_how_many_operations_were_not_sent(
+    start: str, to_call: str
+) -> None:
     code = (
         f"from dispatcher import *; b = Batcher(flush_interval=3600); {start};"
         "b.enqueue(Operation(Watcher(print), 1, None, batchable=True))"
@@ -341,7 +343,7 @@ def test_an_interrupted_stop_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     assert batcher.state == State.STOPPED
 
 
-def test_b5_a_second_stop_cuts_a_long_drain_short(batcher: Batcher) -> None:
+def test_b5_a_second_stop_ends_a_long_drain(batcher: Batcher) -> None:
     def later(batch: list[Operation]) -> None:
         raise Retry(after=3600)
 
@@ -356,7 +358,7 @@ def test_b5_a_second_stop_cuts_a_long_drain_short(batcher: Batcher) -> None:
     assert not draining.is_alive()
 
 
-def test_b11_enqueue_many_with_ones_own_is_checked_before_any_is_accepted(batcher: Batcher) -> None:
+def test_b11_enqueue_many_by_a_callback_is_checked_before_any_is_accepted(batcher: Batcher) -> None:
     errors: list[str] = []
 
     def on_batch(batch: list[Operation]) -> None:
@@ -403,7 +405,7 @@ def test_b2_an_ended_operation_repeated_by_many_threads_is_accepted_once() -> No
         assert batcher.totals.done == accepted
 
 
-def test_on_failure_may_not_wait_for_itself(batcher: Batcher) -> None:
+def test_on_failure_is_not_allowed_to_wait_for_itself(batcher: Batcher) -> None:
     errors: list[str] = []
 
     def fail(batch: list[Operation]) -> None:
@@ -433,16 +435,16 @@ def test_a_watcher_keeps_no_batcher_alive() -> None:
     assert not watcher._batchers.valuerefs()
 
 
-def test_b10_a_limiter_begins_anew_in_a_forked_child() -> None:
+def test_b10_a_limiter_starts_empty_in_a_forked_child() -> None:
     limiter = ProvisionedResource(100)
-    limiter.grant(100, 100)  # set aside for ever, in the parent
+    limiter.grant(100, 100)  # set aside in the parent, and never released
     child = os.fork()
     if child == 0:
         os._exit(0 if limiter.grant(100, 100).amount == 100 else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_nothing_is_started_and_nothing_heavy_imported_on_import() -> None:
+def test_an_import_starts_no_thread_and_imports_nothing_heavy() -> None:
     code = (
         "import sys, threading, dispatcher;"
         "heavy = {'redis', 'pyspark', 'prometheus_client', 'rich'} & set(sys.modules);"
@@ -453,5 +455,5 @@ def test_nothing_is_started_and_nothing_heavy_imported_on_import() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_logging_is_left_to_the_application() -> None:
+def test_the_application_configures_logging() -> None:
     assert logging.getLogger("dispatcher").handlers == []

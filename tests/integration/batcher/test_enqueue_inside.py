@@ -1,4 +1,5 @@
-"""Callbacks that enqueue: what they may enqueue, where, and that they never wait for themselves."""
+"""Callbacks that enqueue: which operations they may enqueue, where, and that they never wait for
+themselves."""
 
 from __future__ import annotations
 

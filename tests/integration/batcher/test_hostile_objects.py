@@ -1,4 +1,4 @@
-"""Numbers, errors and strategies of the user's that do what nobody expects: laws B2 and B6."""
+"""Users' numbers, errors and strategies that behave in unexpected ways: laws B2 and B6."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Priority(int):
     __hash__ = int.__hash__
 
 
-def test_a_priority_is_the_number_it_stands_for(batcher: Batcher) -> None:
+def test_a_priority_of_a_strange_class_counts_as_its_number(batcher: Batcher) -> None:
     seen = Seen()
     watcher = Watcher(seen, max_batch_size=10)
     numbers = [3, 1, 2]
@@ -57,7 +57,7 @@ def test_a_priority_is_the_number_it_stands_for(batcher: Batcher) -> None:
     assert seen.batches == [[3, 2, 1]]
 
 
-def test_a_cost_next_to_nothing_stops_nobody(batcher: Batcher) -> None:
+def test_a_tiny_cost_blocks_no_operation(batcher: Batcher) -> None:
     seen = Seen()
     cheap = Watcher(seen, max_batch_size=2)
     batcher.enqueue_many(
@@ -77,7 +77,9 @@ class SpeechlessError(Exception):
     __traceback__ = property(leave)
 
 
-def test_b6_an_error_that_ends_whoever_looks_at_it_fails_alone(batcher: Batcher) -> None:
+def test_b6_an_error_that_raises_system_exit_when_shown_fails_only_its_batch(
+    batcher: Batcher,
+) -> None:
     def fail(batch: list[Operation]) -> None:
         raise SpeechlessError
 
@@ -89,7 +91,7 @@ def test_b6_an_error_that_ends_whoever_looks_at_it_fails_alone(batcher: Batcher)
     assert given_up == [operation]
 
 
-def test_b6_a_strategy_that_ends_its_thread_fails_alone(batcher: Batcher) -> None:
+def test_b6_a_strategy_that_raises_system_exit_fails_only_its_batch(batcher: Batcher) -> None:
     def fail(batch: list[Operation]) -> None:
         raise OSError("refused")
 
@@ -100,14 +102,14 @@ def test_b6_a_strategy_that_ends_its_thread_fails_alone(batcher: Batcher) -> Non
     assert [type(error) for error in errors] == [SystemExit]
 
 
-def test_b6_an_observer_that_ends_its_thread_is_told_nothing_more(batcher: Batcher) -> None:
+def test_b6_an_observer_that_raises_system_exit_is_not_called_again(batcher: Batcher) -> None:
     class Observer:
         came_in = raised = returned = __repr__ = leave
 
-    batcher.observe(Observer())  # the fixture goes on with what is healthy
+    batcher.observe(Observer())  # the fixture then sends a healthy operation
 
 
-def test_a_wait_outlasts_the_longest_that_the_system_knows() -> None:
+def test_a_timeout_may_be_longer_than_the_longest_of_the_system() -> None:
     watcher = Watcher(Seen())
     with Batcher(max_buffer_size=1) as batcher:
         batcher.pause(0.05)
@@ -116,7 +118,7 @@ def test_a_wait_outlasts_the_longest_that_the_system_knows() -> None:
         assert watcher.wait(PATIENCE)
 
 
-def test_a_watcher_waits_while_others_take_it_into_new_batchers() -> None:
+def test_wait_works_while_other_threads_use_its_watcher_in_new_batchers() -> None:
     watcher = Watcher(Seen())
     batchers: list[Batcher] = []
     ended = threading.Event()
@@ -133,7 +135,7 @@ def test_a_watcher_waits_while_others_take_it_into_new_batchers() -> None:
     try:
         thread.start()
         while not ended.is_set():
-            with contextlib.suppress(ImproperOrderError):  # nobody starts them
+            with contextlib.suppress(ImproperOrderError):  # the new Batchers are not started
                 watcher.wait(timeout=0)
     finally:
         sys.setswitchinterval(interval)

@@ -1,4 +1,5 @@
-"""Signal handlers that come while a Batcher starts: they raise, or they stop it or another one."""
+"""Signal handlers that run while a Batcher starts: they raise, or they stop it or another
+Batcher."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ TIME = 20.0
 
 
 class Program:
-    """A Batcher that is about to start, and another one that runs on the same limiter if asked."""
+    """A Batcher that is about to start. `second`: another one runs on the same limiter already."""
 
-    def __init__(self, *, beside: bool = False) -> None:
+    def __init__(self, *, second: bool = False) -> None:
         self.limiter = ProvisionedResource(100)
         self.batcher = Batcher(rate_limiter=self.limiter)
         self.batcher.enqueue(Operation(Watcher(lambda batch: None), 1, None))
-        self.beside = Batcher(rate_limiter=self.limiter)
-        if beside:
-            self.beside.start()
+        self.second = Batcher(rate_limiter=self.limiter)
+        if second:
+            self.second.start()
 
     def start(self) -> None:
         with suppress(ImproperOrderError):  # stopped before it has begun
@@ -35,10 +36,10 @@ class Program:
         return stop
 
     def check(self, where: str) -> None:
-        """Everything can be ended, and has ended then."""
+        """Check that everything can be ended and has then ended."""
         thread = self.batcher._engine_thread._thread
         self.batcher.stop(timeout=TIME)
-        self.beside.stop(timeout=TIME)
+        self.second.stop(timeout=TIME)
         assert self.batcher.state is State.STOPPED, where
         assert not self.limiter.started, where
         if thread is not None:
@@ -63,8 +64,8 @@ def test_b5_a_handler_that_stops_another_batcher_of_the_same_limiter() -> None:
     programs: list[Program] = []
 
     def prepare() -> tuple[Callable[[], object], Callable[[], object]]:
-        programs.append(Program(beside=True))
-        return programs[-1].start, programs[-1].handler_that_stops(programs[-1].beside)
+        programs.append(Program(second=True))
+        return programs[-1].start, programs[-1].handler_that_stops(programs[-1].second)
 
     for where in each_call_in(prepare):
         assert programs[-1].limiter.started is (programs[-1].batcher.state is State.RUNNING), where
@@ -72,7 +73,7 @@ def test_b5_a_handler_that_stops_another_batcher_of_the_same_limiter() -> None:
     programs[-1].check("without a handler")
 
 
-def test_b5_a_handler_that_raises_leaves_no_limiter_behind() -> None:
+def test_b5_a_handler_that_raises_leaves_no_limiter_started() -> None:
     programs: list[Program] = []
 
     def prepare() -> Callable[[], object]:

@@ -1,4 +1,4 @@
-"""Interrupts of calls that wait, with the Batcher's threads: laws B2, B3, B5 and B11."""
+"""Interrupts of waiting calls, with the Batcher's threads: laws B2, B3, B5 and B11."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 5
 
 
 class Recorder:
-    """What was raised, and how often."""
+    """The operations that were made and those that were raised."""
 
     def __init__(self) -> None:
         self.seen: list[Operation] = []
@@ -31,7 +31,8 @@ class Recorder:
         return some
 
     def check(self, batcher: Batcher, where: str) -> None:
-        """Whatever was accepted has ended once, and whatever was not may be enqueued."""
+        """Check that each accepted operation has ended once, and that all others can be
+        enqueued."""
         assert batcher.drain(20), where
         assert len(set(self.seen)) == len(self.seen), where
         before = set(self.seen)
@@ -54,7 +55,7 @@ def batcher() -> Iterator[Batcher]:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_b11_an_enqueue_many_that_is_interrupted_while_it_waits(
+def test_b11_an_enqueue_many_interrupted_while_it_waits_loses_nothing(
     batcher: Batcher, error: type[BaseException]
 ) -> None:
     recorder = Recorder()
@@ -63,7 +64,8 @@ def test_b11_an_enqueue_many_that_is_interrupted_while_it_waits(
         some = recorder.make(3 * SIZE)
         return lambda: batcher.enqueue_many(some)
 
-    # How often it wakes up differs, and so does the number of points: some are enough.
+    # The number of points differs, since it depends on how often the call wakes up: some are
+    # enough.
     for where in itertools.islice(
         each_point(prepare, error=error, every_bytecode=True, step=5), None if LONG else 150
     ):
@@ -71,7 +73,7 @@ def test_b11_an_enqueue_many_that_is_interrupted_while_it_waits(
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_b2_an_enqueue_that_is_interrupted_while_it_waits(
+def test_b2_an_enqueue_interrupted_while_it_waits_loses_nothing(
     batcher: Batcher, error: type[BaseException]
 ) -> None:
     recorder = Recorder()
@@ -96,7 +98,7 @@ def test_b2_an_enqueue_that_is_interrupted_while_it_waits(
         recorder.check(batcher, where)
 
 
-def test_b2_an_enqueue_async_that_is_cancelled_while_it_waits(batcher: Batcher) -> None:
+def test_b2_an_enqueue_async_cancelled_while_it_waits_loses_nothing(batcher: Batcher) -> None:
     recorder = Recorder()
 
     async def scenario() -> None:
@@ -114,7 +116,7 @@ def test_b2_an_enqueue_async_that_is_cancelled_while_it_waits(batcher: Batcher) 
 
 
 @pytest.mark.parametrize("call", ["drain", "pause", "wait", "flush", "resume"])
-def test_b5_an_interrupted_call_leaves_the_batcher_whole(batcher: Batcher, call: str) -> None:
+def test_b5_a_batcher_works_after_an_interrupted_call(batcher: Batcher, call: str) -> None:
     recorder = Recorder()
 
     def prepare() -> Callable[[], object]:
@@ -136,11 +138,11 @@ def test_b5_an_interrupted_call_leaves_the_batcher_whole(batcher: Batcher, call:
 
 
 @pytest.mark.parametrize("drain", [True, False])
-def test_b5_an_interrupted_stop_gives_back_what_it_did_not_send(drain: bool) -> None:
+def test_b5_an_interrupted_stop_gives_back_operations_that_were_not_sent(drain: bool) -> None:
     made: list[tuple[Batcher, Recorder]] = []
 
     def prepare() -> Callable[[], object]:
-        limiter = ProvisionedResource(1)  # nothing of this goes out
+        limiter = ProvisionedResource(1)  # too little for any of the operations
         batcher, recorder = Batcher(rate_limiter=limiter), Recorder()
         batcher.start()
         batcher.enqueue_many(recorder.make(3))
@@ -158,7 +160,7 @@ def test_b5_an_interrupted_stop_gives_back_what_it_did_not_send(drain: bool) -> 
         assert batcher.needs_capacity == 0, where
 
 
-def test_b5_an_interrupt_while_stop_drains_says_what_was_not_sent() -> None:
+def test_b5_the_error_of_an_interrupted_stop_says_how_many_were_not_sent() -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(1))
     watcher = Watcher(lambda batch: None)
     batcher.start()
@@ -178,7 +180,7 @@ def test_b5_an_interrupt_while_stop_drains_says_what_was_not_sent() -> None:
     assert 90 <= len(batcher.returned) <= 100
 
 
-def test_a_stop_of_a_batcher_that_was_never_started_gives_back_what_it_has() -> None:
+def test_stopping_a_batcher_that_was_never_started_gives_back_its_operations() -> None:
     batcher, recorder = Batcher(), Recorder()
     batcher.enqueue_many(recorder.make(2))
     assert batcher.stop() == recorder.made  # and hides no error that came before start()
@@ -207,7 +209,7 @@ def test_an_observer_that_pauses_does_not_wait_for_itself() -> None:
         assert batcher.drain(20)
 
 
-def test_b5_stop_ends_when_nothing_can_be_sent() -> None:
+def test_b5_stop_ends_if_nothing_can_be_sent() -> None:
     limiter = ProvisionedResource(10)
     limiter.grant = lambda *_, **__: Nothing()  # type: ignore[method-assign, assignment]
     batcher, recorder = Batcher(rate_limiter=limiter, max_operation_time=0.2), Recorder()
@@ -217,9 +219,9 @@ def test_b5_stop_ends_when_nothing_can_be_sent() -> None:
 
 
 class Nothing:
-    """What a limiter grants that holds no capacity."""
+    """The grant of a limiter that has no capacity."""
 
     amount = 0.0
 
     def close(self) -> None:
-        """Nothing was set aside."""
+        """Release nothing, since nothing was granted."""

@@ -1,4 +1,4 @@
-"""Real signals, at random times, in the thread that enqueues and acquires: laws B2, B3 and C3."""
+"""Real signals at random times, in a thread that enqueues and acquires: laws B2, B3 and C3."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.interrupting import LONG, Alarm
 
 ROUNDS = 300 if LONG else 25
 LATEST = 0.02
-"""Seconds after which the signal comes, at the latest."""
+"""Seconds before the signal comes, at most."""
 
 
 AGAIN = 1.0
-"""Seconds after which it comes again."""
+"""Seconds before the signal comes again."""
 
 
 class Program:
-    """What feeds one Batcher until it is interrupted."""
+    """A program that feeds one Batcher until it is interrupted."""
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
@@ -47,7 +47,7 @@ class Program:
         return self.make(1)[0]
 
     def step(self) -> None:
-        """One call."""
+        """Make one call, chosen at random."""
         batcher = self.batcher
         calls: list[Callable[[], object]] = [
             lambda: batcher.enqueue(self.make(1)[0]),
@@ -61,7 +61,7 @@ class Program:
         self.choose.choice(calls)()
 
     def check(self) -> None:
-        """Whatever was accepted has ended once, and nothing is lost to the next call."""
+        """Check that each accepted operation has ended once, and that later calls lose nothing."""
         batcher = self.batcher
         returned = batcher.stop(drain=False)
         assert batcher.state == State.STOPPED
@@ -97,7 +97,8 @@ def test_b2_a_handler_that_raises_loses_nothing(alarms: None, error: type[BaseEx
         program = Program(choose)
         program.batcher.start()
         try:
-            # And again: Python swallows what is raised inside a finalizer or a weakref's callback.
+            # The signal is repeated: Python ignores an exception inside a finalizer or a weakref's
+            # callback.
             signal.setitimer(signal.ITIMER_REAL, choose.uniform(1e-4, LATEST), AGAIN)
             while True:
                 program.step()
@@ -108,7 +109,7 @@ def test_b2_a_handler_that_raises_loses_nothing(alarms: None, error: type[BaseEx
 
 
 def feed(batcher: Batcher, make: Callable[[], Operation]) -> None:
-    """Enqueues until the Batcher is stopped."""
+    """Enqueue operations until the Batcher is stopped."""
     try:
         while True:
             batcher.enqueue(make())
@@ -133,12 +134,12 @@ def test_b5_a_handler_that_stops_the_batcher_never_waits_for_its_own_thread(
             feed(batcher, lambda: Operation(watcher, 1, None, batchable=True))
 
         signal.signal(signal.SIGALRM, handler)
-        beside = threading.Thread(target=feed_others)
-        beside.start()
+        feeding = threading.Thread(target=feed_others)
+        feeding.start()
         signal.setitimer(signal.ITIMER_REAL, choose.uniform(1e-4, LATEST))
         feed(batcher, program.make_one)
-        beside.join(20)
-        assert not beside.is_alive()
+        feeding.join(20)
+        assert not feeding.is_alive()
         assert batcher.state == State.STOPPED
         assert batcher.needs_capacity == 0
         mine = [*program.seen, *(one for one in batcher.returned if one in set(program.made))]

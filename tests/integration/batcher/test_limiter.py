@@ -1,4 +1,4 @@
-"""A limiter's life beside those of the Batchers that use it; and what start() leaves behind."""
+"""The life of a limiter and of the Batchers that use it, and the threads that start() leaves."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_n4_an_abandoned_callback_keeps_its_slot_until_it_returns() -> None:
     assert seen.payloads == ["next"]
 
 
-def test_a_limiter_that_the_user_started_the_user_stops() -> None:
+def test_a_limiter_that_the_user_started_is_stopped_by_the_user_only() -> None:
     with shared() as limiter:
         for _ in range(2):
             with Batcher(rate_limiter=limiter) as batcher:
@@ -124,7 +124,7 @@ def test_a_limiter_that_the_user_started_the_user_stops() -> None:
     assert not limiter.started
 
 
-def test_a_batcher_on_a_limiter_that_was_stopped_is_refused_and_may_be_given_up() -> None:
+def test_a_batcher_cannot_start_on_a_limiter_that_was_stopped() -> None:
     limiter = shared()
     Batcher(rate_limiter=limiter).start()
     limiter.stop()
@@ -136,14 +136,14 @@ def test_a_batcher_on_a_limiter_that_was_stopped_is_refused_and_may_be_given_up(
 
 
 @pytest.mark.parametrize("waiting", [0, 3])
-def test_a_limiter_that_is_stopped_under_a_batcher_is_an_error_and_an_event(
+def test_stopping_the_limiter_of_a_running_batcher_is_an_error_and_an_event(
     waiting: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard: list[Event] = []
+    received: list[Event] = []
     limiter = ProvisionedResource(10)
     limiter.start()
     batcher = Batcher(rate_limiter=limiter)
-    batcher.add_listener(heard.append, "error", "shutdown")
+    batcher.add_listener(received.append, "error", "shutdown")
     batcher.start()
     watcher = Watcher(Seen(), max_batch_size=1)
     seen = Seen(held=True)
@@ -152,44 +152,44 @@ def test_a_limiter_that_is_stopped_under_a_batcher_is_an_error_and_an_event(
     assert seen.entered.acquire(timeout=PATIENCE)
     batcher.enqueue_many([Operation(watcher, 10, n) for n in range(waiting)])
     limiter.stop()
-    until(lambda: heard)
-    assert heard[0].name == "error"
-    assert isinstance(heard[0].metadata, LimiterStoppedError)
+    until(lambda: received)
+    assert received[0].name == "error"
+    assert isinstance(received[0].metadata, LimiterStoppedError)
     assert "stop the Batcher first" in caplog.text
     with pytest.raises(BatcherStoppedError):
         batcher.enqueue(Operation(watcher, 1, None))
     seen.gate.set()
     assert [one.payload for one in batcher.stop()] == list(range(waiting))
     assert batcher.totals.done == 1, "what was in flight has ended"
-    until(lambda: len(heard) == 2)
-    assert [event.name for event in heard] == ["error", "shutdown"]
+    until(lambda: len(received) == 2)
+    assert [event.name for event in received] == ["error", "shutdown"]
 
 
-def test_a_limiter_that_is_stopped_before_the_first_turn_is_no_less_an_error() -> None:
+def test_stopping_the_limiter_before_the_first_turn_is_also_an_error() -> None:
     class Brief(ProvisionedResource):
-        """Stopped as soon as it was started, as by another thread."""
+        """A limiter that is stopped as soon as it was started, as by another thread."""
 
         def start(self) -> None:
             super().start()
             self.stop()
 
-    heard: list[Event] = []
+    received: list[Event] = []
     batcher = Batcher(rate_limiter=Brief(10))
-    batcher.add_listener(heard.append, "error")
+    batcher.add_listener(received.append, "error")
     batcher.start()
-    until(lambda: heard)
-    assert isinstance(heard[0].metadata, LimiterStoppedError)
+    until(lambda: received)
+    assert isinstance(received[0].metadata, LimiterStoppedError)
     assert batcher.stop() == []
 
 
-def test_its_own_end_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_limiter_that_its_batcher_stops_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     for limiter in (shared(), ProvisionedResource(100)):
         with Batcher(rate_limiter=limiter) as batcher:
             works(batcher)
     assert "limiter-stopped" not in [vars(record).get("happening") for record in caplog.records]
 
 
-def test_b10_the_limiters_that_batchers_of_the_parent_use_are_not_the_child_s() -> None:
+def test_b10_limiters_in_use_in_the_parent_are_not_in_use_in_a_forked_child() -> None:
     limiter = ProvisionedResource(100)
     with Batcher(rate_limiter=limiter):
         child = os.fork()
@@ -203,10 +203,10 @@ def test_b10_the_limiters_that_batchers_of_the_parent_use_are_not_the_child_s() 
         assert limiter.started
 
 
-# What start() leaves behind.
+# Threads that start() leaves behind.
 
 
-def test_b2_without_a_thread_to_be_had_a_batcher_does_not_start(
+def test_b2_a_batcher_does_not_start_if_there_is_no_thread_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = threading.Thread.start
@@ -224,12 +224,12 @@ def test_b2_without_a_thread_to_be_had_a_batcher_does_not_start(
             batcher.start()
     assert batcher.state is State.NEW
     assert not limiter.started
-    batcher.start()  # there is one now
+    batcher.start()  # now there is a thread
     assert works(batcher)
     assert batcher.stop() == []
 
 
-def test_a_limiter_that_cannot_be_started_leaves_no_thread_of_the_batcher_s() -> None:
+def test_if_the_limiter_cannot_be_started_no_thread_of_the_batcher_is_left() -> None:
     class Refusing(ProvisionedResource):
         refusing = True
 
@@ -256,7 +256,7 @@ def engines() -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name == "dispatcher-engine"}
 
 
-def test_a_listener_of_a_batcher_that_never_starts_leaves_no_thread() -> None:
+def test_a_listener_of_a_batcher_that_is_never_started_leaves_no_thread() -> None:
     before = set(threading.enumerate())
     batchers = [Batcher(rate_limiter=ProvisionedResource(1)) for _ in range(20)]
     for batcher in batchers:
@@ -264,12 +264,12 @@ def test_a_listener_of_a_batcher_that_never_starts_leaves_no_thread() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_listener_hears_of_what_comes_when_no_thread_was_to_be_had(
+def test_a_listener_receives_the_events_for_which_there_was_no_thread_at_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = threading.Thread.start
     refused: list[threading.Thread] = []
-    heard: list[Event] = []
+    received: list[Event] = []
 
     def scarce(thread: threading.Thread) -> None:
         if thread.name.endswith("-events") and not refused:
@@ -279,15 +279,15 @@ def test_a_listener_hears_of_what_comes_when_no_thread_was_to_be_had(
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
     batcher = Batcher()
-    batcher.add_listener(heard.append)
+    batcher.add_listener(received.append)
     with batcher:
         batcher.pause(0.01)
         batcher.resume()
-    assert [event.name for event in heard] == ["pause", "resume", "shutdown"]
+    assert [event.name for event in received] == ["pause", "resume", "shutdown"]
     assert refused
 
 
-# What a watcher leaves behind.
+# Watchers that are left in memory.
 
 
 @pytest.mark.parametrize("key", [None, "k"])

@@ -1,4 +1,4 @@
-"""The examples' callbacks against servers that refuse: each keeps to what the API says it charged.
+"""The callbacks of the examples with servers that refuse: the limiter counts what the API charged.
 
 The limiter allows twice as much as the API, so that the API has to refuse.
 """
@@ -16,15 +16,18 @@ from examples.consumed_capacity import Table
 from examples.metered.apis import Api, ModelApi, RequestUnitsApi, TableApi
 from examples.request_charges import Container
 from examples.streaming_answers import LONGEST, Client
-from limiters import Limits, Rate
+from limiters import InFlight, Limits, Rate
 from tests.waiting import until
 
 LONG = 600.0
-"""A period of the limiter in which nothing expires: all that counts is what was charged."""
+"""A period of the limiter in which nothing expires: it counts exactly what was charged."""
+
+
+TOKENS = Limits(tokens=Rate(1_000_000, per=LONG, burst=1_000_000), calls=InFlight(50))
 
 
 class Refusal(NamedTuple):
-    """What a server answered that refuses."""
+    """The answer of a server that refuses."""
 
     code: int
     headers: dict[str, str]
@@ -32,8 +35,8 @@ class Refusal(NamedTuple):
 
 
 def counted(limiter: ProvisionedResource) -> float:
-    """What counts of a limit, at its actual cost."""
-    [ledger] = limiter._ledgers
+    """Return the actual cost that counts against the limit."""
+    ledger, *_ = limiter._ledgers
     return ledger.spent(limiter.clock.now())
 
 
@@ -41,12 +44,12 @@ def refused(api: Api) -> bool:
     return api.meter.refused > 0
 
 
-def test_z4_a_stream_that_is_refused_counts_for_nothing_and_comes_again() -> None:
+def test_z4_a_refused_stream_counts_nothing_and_is_sent_again() -> None:
     api = ModelApi(1_000, 0.5)
-    limiter = ProvisionedResource(Limits(tokens=Rate(1_000_000, per=LONG, burst=1_000_000)))
+    limiter = ProvisionedResource(TOKENS)
     with api.served() as url:
         client = Client(url)
-        watcher = Watcher(client.ask)
+        watcher = Watcher(client.ask, batch_cost={"calls": 1})
         with Batcher(rate_limiter=limiter) as batcher:
             for number in range(40):
                 cost = {"tokens": LONGEST}
@@ -56,7 +59,22 @@ def test_z4_a_stream_that_is_refused_counts_for_nothing_and_comes_again() -> Non
     assert counted(limiter) == api.meter.charged == sum(client.answers)
 
 
-def test_z4_request_units_are_those_of_the_header_whatever_the_status() -> None:
+def test_z4_a_stream_that_breaks_counts_as_estimated_or_as_what_has_come_if_that_is_more() -> None:
+    """The API goes on to count what it had begun: the part that came is not what it charges."""
+    api = ModelApi(1_000_000, LONG, breaks=1.0)
+    limiter = ProvisionedResource(TOKENS)
+    estimates = [LONGEST, 10]
+    with api.served() as url:
+        client = Client(url)
+        watcher = Watcher(client.ask, batch_cost={"calls": 1}, max_attempts=1)
+        with Batcher(rate_limiter=limiter) as batcher:
+            for tokens in estimates:
+                batcher.enqueue(Operation(watcher, {"tokens": tokens}, "How high is it?"))
+    assert (client.answers, client.broken) == ([], 2)
+    assert LONGEST + 10 < counted(limiter) <= LONGEST + api.lost
+
+
+def test_z4_request_units_are_those_of_the_header_for_any_status() -> None:
     api = RequestUnitsApi(300, 0.5)
     limiter = ProvisionedResource(Limits(units=Rate(1_000_000, per=LONG, burst=1_000_000)))
     with api.served() as url:
@@ -70,7 +88,7 @@ def test_z4_request_units_are_those_of_the_header_whatever_the_status() -> None:
     assert container.charged == pytest.approx(api.meter.charged)
 
 
-def test_z4_unprocessed_items_are_sent_again_and_only_what_was_consumed_counts() -> None:
+def test_z4_unprocessed_items_are_sent_again_and_only_consumed_units_count() -> None:
     api = TableApi(30, 0.3)
     limiter = ProvisionedResource(Limits(units=Rate(1_000_000, per=LONG, burst=1_000_000)))
     with api.served() as url:
@@ -85,7 +103,7 @@ def test_z4_unprocessed_items_are_sent_again_and_only_what_was_consumed_counts()
     assert counted(limiter) == api.meter.charged == 300
 
 
-def test_the_servers_refuse_with_the_headers_of_the_real_ones() -> None:
+def test_the_servers_refuse_with_the_headers_of_the_real_apis() -> None:
     def refusal(api: Api, body: bytes) -> Refusal:
         found: list[Refusal] = []
 

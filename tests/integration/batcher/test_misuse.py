@@ -1,4 +1,4 @@
-"""What goes wrong in user code and in the order of calls: laws B6, B9 to B11."""
+"""Errors in user code and in the order of calls: laws B6, B9 to B11."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from dispatcher import (
 from tests.seen import PATIENCE, Seen
 from tests.waiting import until
 
-# B6: what goes wrong in user code.
+# B6: errors in user code.
 
 
-def test_b6_a_callback_that_raises_is_reported_and_harms_nothing(
+def test_b6_a_callback_that_raises_is_reported_and_fails_only_its_batch(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     events: list[Event] = []
-    heard = threading.Event()
+    reported = threading.Event()
 
     def listen(event: Event) -> None:
         events.append(event)
-        heard.set()
+        reported.set()
 
     def fail(batch: list[Operation]) -> None:
         raise ValueError("broken callback")
@@ -53,7 +53,7 @@ def test_b6_a_callback_that_raises_is_reported_and_harms_nothing(
         batcher.enqueue(Operation(good, 1, "good"))
         assert bad.wait(PATIENCE)
         assert good.wait(PATIENCE)
-        assert heard.wait(PATIENCE)
+        assert reported.wait(PATIENCE)
     assert seen.payloads == ["good"]
     assert isinstance(events[0].metadata, ValueError)
     assert "Traceback" in caplog.text
@@ -74,7 +74,7 @@ def test_b6_even_system_exit_in_a_callback_fails_only_its_batch(batcher: Batcher
     assert batcher.totals.failed == 2
 
 
-def test_b6_a_listener_that_raises_or_hangs_slows_nothing(
+def test_b6_a_listener_that_raises_or_hangs_slows_no_batch(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, called = threading.Event(), threading.Event()
@@ -111,7 +111,7 @@ def test_failed_operations_are_handed_over_before_wait_returns(batcher: Batcher)
     assert handed == [("a", "no")]
 
 
-def test_a_callback_may_do_what_it_likes_with_its_list(batcher: Batcher) -> None:
+def test_a_callback_may_change_its_list(batcher: Batcher) -> None:
     def clear(batch: list[Operation]) -> None:
         batch.clear()
 
@@ -129,13 +129,13 @@ def test_b9_throughput_is_not_bound_by_the_flush_interval() -> None:
     seen = Seen()
     watcher = Watcher(seen)
     with Batcher(max_buffer_size=10, flush_interval=3600) as batcher:
-        for number in range(1000):  # a hundred buffers, and not one hour
+        for number in range(1000):  # a hundred full buffers, and no hour of waiting
             batcher.enqueue(Operation(watcher, 1, number, batchable=True))
         batcher.flush()
         assert watcher.wait(PATIENCE)
 
 
-def test_b10_a_forked_child_gets_an_error_instead_of_hanging(batcher: Batcher) -> None:
+def test_b10_a_call_in_a_forked_child_raises_instead_of_hanging(batcher: Batcher) -> None:
     watcher = Watcher(Seen())
     read, write = os.pipe()
     child = os.fork()
@@ -155,7 +155,7 @@ def test_b10_a_forked_child_gets_an_error_instead_of_hanging(batcher: Batcher) -
                 names.append("ForkedError")
             except BaseException as error:
                 names.append(type(error).__name__)
-        with Batcher() as fresh:  # a new one works
+        with Batcher() as fresh:  # a new Batcher works
             again = Watcher(lambda batch: None)
             fresh.enqueue(Operation(again, 1, None))
         names.append(str(fresh.totals.done))
@@ -196,7 +196,7 @@ def test_b11_enqueue_many_checks_all_before_it_accepts_any() -> None:
     assert batcher.operations_in_buffer == 4
 
 
-def test_b11_an_interrupted_enqueue_many_says_how_many_were_accepted() -> None:
+def test_b11_the_error_of_enqueue_many_says_how_many_were_accepted() -> None:
     watcher = Watcher(Seen())
     batcher = Batcher(max_buffer_size=5)
     with pytest.raises(BufferFullError) as caught:
@@ -214,10 +214,10 @@ def test_b11_an_interrupted_enqueue_many_says_how_many_were_accepted() -> None:
     strict.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(5)])
 
 
-# Order of calls, and bad input.
+# Order of calls, and wrong arguments.
 
 
-def test_calls_out_of_order_say_what_to_do() -> None:
+def test_the_errors_of_calls_in_the_wrong_order_say_what_to_do() -> None:
     batcher = Batcher()
     for call in (batcher.pause, batcher.resume, batcher.flush, batcher.drain):
         with pytest.raises(ImproperOrderError, match=r"start\(\)"):
@@ -225,7 +225,7 @@ def test_calls_out_of_order_say_what_to_do() -> None:
     watcher = Watcher(Seen())
     batcher.enqueue(Operation(watcher, 1, None))
     with pytest.raises(ImproperOrderError, match=r"wait\(\) needs .* call start\(\) first"):
-        watcher.wait()  # it would be for ever
+        watcher.wait()  # it would wait without end
     batcher.start()
     with pytest.raises(ImproperOrderError, match="is running"):
         batcher.start()
@@ -237,7 +237,7 @@ def test_calls_out_of_order_say_what_to_do() -> None:
         batcher.enqueue(Operation(Watcher(Seen()), 1, None))
 
 
-def test_what_cannot_be_enqueued_says_why() -> None:
+def test_the_error_for_an_object_that_cannot_be_enqueued_says_why() -> None:
     batcher = Batcher()
     with pytest.raises(NoOperationError, match="not 'text'"):
         batcher.enqueue("text")  # type: ignore[arg-type]
@@ -253,7 +253,7 @@ def test_what_cannot_be_enqueued_says_why() -> None:
     batcher.enqueue(late)
 
 
-def test_waiting_for_oneself_is_refused(batcher: Batcher) -> None:
+def test_a_callback_that_would_wait_for_itself_is_refused(batcher: Batcher) -> None:
     errors: list[str] = []
 
     def wait_for_myself(batch: list[Operation]) -> None:
@@ -284,7 +284,7 @@ def test_a_listener_may_stop_the_batcher() -> None:
     assert stopped.wait(PATIENCE)
 
 
-def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
+def test_a_limiter_that_raises_stops_the_batcher(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ProvisionedResource):
@@ -293,13 +293,13 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
 
     watcher = Watcher(Seen())
     batcher = Batcher(rate_limiter=Broken(10))
-    told: list[Event] = []
-    batcher.add_listener(told.append, "error")
+    received: list[Event] = []
+    batcher.add_listener(received.append, "error")
     batcher.start()
     batcher.enqueue(Operation(watcher, 1, None))
     assert watcher.wait(PATIENCE)
     batcher.stop()
-    [error] = told
+    [error] = received
     assert isinstance(error.metadata, RuntimeError)
     assert error.message.startswith("the Batcher has failed and is stopped: RuntimeError")
     assert batcher.state == State.STOPPED
@@ -309,7 +309,7 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
         batcher.enqueue(Operation(watcher, 1, None))
 
 
-def test_b2_a_limiter_that_breaks_amid_a_plan_loses_no_operation() -> None:
+def test_b2_a_limiter_that_raises_during_a_plan_loses_no_operation() -> None:
     class Grant:
         def __init__(self, grant: Any) -> None:
             self.amount, self.fits, self.close = grant.amount, grant.fits, grant.close
@@ -333,12 +333,12 @@ def test_b2_a_limiter_that_breaks_amid_a_plan_loses_no_operation() -> None:
     batcher.start()
     assert watcher.wait(PATIENCE)
     assert [o.payload for o in batcher.returned] == [3, 4, 5, 6, 7]
-    assert (batcher.needs_capacity, batcher.inflight) == (3, 2), "what was raised, and that alone"
+    assert (batcher.needs_capacity, batcher.inflight) == (3, 2), "only the batches that were raised"
     until(lambda: sorted(seen.payloads) == [1, 2])
 
 
 @pytest.mark.parametrize("breaks", ["wake-up", "end", "stop"])
-def test_a_limiter_that_breaks_at_the_end_does_not_hang_stop(
+def test_stop_returns_although_the_limiter_raises_at_its_end(
     breaks: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(ProvisionedResource):
@@ -390,4 +390,4 @@ def test_b4_a_loop_that_cannot_be_started_is_tried_again(
         assert watcher.wait(PATIENCE)
     assert seen == [operation]
     assert len(refused) == 2
-    assert "the system starts no thread" in caplog.text
+    assert "the system starts no more threads" in caplog.text

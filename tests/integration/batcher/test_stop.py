@@ -1,4 +1,4 @@
-"""Stopping a Batcher, and everything that is left then: law B5."""
+"""Stopping a Batcher, and the operations that are left then: law B5."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_b5_a_pause_does_not_delay_the_stop() -> None:
     assert time.monotonic() - started < PATIENCE
 
 
-def test_b5_stop_with_drain_sends_what_is_buffered_for_at_most_timeout() -> None:
+def test_b5_stop_sends_waiting_operations_for_at_most_its_timeout() -> None:
     seen = Seen()
     watcher = Watcher(seen, max_batch_size=1)
     batcher = Batcher(rate_limiter=ProvisionedResource(20), flush_interval=100)
@@ -83,7 +83,7 @@ def test_b5_stop_with_drain_sends_what_is_buffered_for_at_most_timeout() -> None
     assert all(o.attempt == 0 for o in returned)
 
 
-def test_b5_stop_returns_what_waits_out_a_back_off(batcher: Batcher) -> None:
+def test_b5_stop_returns_operations_that_wait_for_a_retry(batcher: Batcher) -> None:
     def fail(batch: list[Operation]) -> None:
         raise OSError("refused")
 
@@ -94,7 +94,7 @@ def test_b5_stop_returns_what_waits_out_a_back_off(batcher: Batcher) -> None:
     assert batcher.stop(drain=False) == [operation]
 
 
-def test_leaving_by_an_exception_stops_at_once_and_keeps_what_was_not_sent(
+def test_an_exception_in_the_with_block_stops_the_batcher_and_keeps_unsent_operations(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watcher = Watcher(Seen())
@@ -134,7 +134,7 @@ def test_a_cancelled_task_stops_its_batcher() -> None:
     assert [o.payload for o in batcher.returned] == ["a"]
 
 
-def test_stopping_under_fire_accounts_for_every_operation() -> None:
+def test_stopping_while_threads_enqueue_accounts_for_every_operation() -> None:
     for _ in range(20):
         seen = Seen()
         watcher = Watcher(seen, max_batch_size=10)

@@ -1,4 +1,4 @@
-"""One object of the user's that misbehaves fails alone, and stops no other's work: laws B2, B6."""
+"""A user's object that misbehaves fails alone, and does not stop other work: laws B2, B6."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batcher() -> Iterator[Batcher]:
 
 
 class Unhashable(Operation):
-    """As a dataclass is that compares by value."""
+    """An operation that cannot be hashed, like a dataclass that compares by value."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unhashable)
@@ -51,7 +51,7 @@ class Unhashable(Operation):
 
 
 class Untouchable(Operation):
-    """Nothing but `payload` can be asked of it."""
+    """An operation of which only `payload` can be read."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("compared")
@@ -67,7 +67,7 @@ class Untouchable(Operation):
 
 @pytest.mark.parametrize("kind", [Unhashable, Untouchable])
 @pytest.mark.parametrize("batchable", [True, False])
-def test_b2_operations_are_told_apart_by_identity(
+def test_b2_operations_are_distinguished_by_identity(
     batcher: Batcher, kind: type[Operation], batchable: bool
 ) -> None:
     raised: list[Any] = []
@@ -108,7 +108,7 @@ def test_b2_its_own_callback_enqueues_an_unhashable_operation_again(batcher: Bat
     assert attempts == [1, 2, 3]
 
 
-def test_b5_what_does_not_get_in_is_refused_whatever_its_class() -> None:
+def test_b5_an_operation_of_any_class_is_refused_if_there_is_no_place() -> None:
     watcher = Watcher(Seen())
     batcher = Batcher(max_buffer_size=1)
     first, second, third = (Untouchable(watcher, 1, n) for n in range(3))
@@ -125,7 +125,7 @@ def test_b5_what_does_not_get_in_is_refused_whatever_its_class() -> None:
 
 
 class Alike(Watcher):
-    """Any two are equal."""
+    """Watchers of which any two are equal."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Alike)
@@ -142,7 +142,7 @@ class AlikeAndUnhashable(Alike):
 
 
 @pytest.mark.parametrize("kind", [Alike, AlikeAndUnhashable])
-def test_b2_watchers_are_told_apart_by_identity(batcher: Batcher, kind: type[Watcher]) -> None:
+def test_b2_watchers_are_distinguished_by_identity(batcher: Batcher, kind: type[Watcher]) -> None:
     seen = [Seen(), Seen()]
     watchers = [kind(one, max_batch_size=10) for one in seen]
     batcher.enqueue_many(
@@ -154,7 +154,7 @@ def test_b2_watchers_are_told_apart_by_identity(batcher: Batcher, kind: type[Wat
     assert sorted(seen[1].payloads) == [1, 3, 5, 7, 9]
 
 
-def test_b6_a_watcher_that_cannot_say_what_it_is_fails_alone(
+def test_b6_a_watcher_whose_repr_raises_fails_alone(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(batch: list[Operation]) -> None:
@@ -167,7 +167,7 @@ def test_b6_a_watcher_that_cannot_say_what_it_is_fails_alone(
     assert batcher.totals.failed == 1
 
 
-def test_a_watcher_whose_class_was_not_made_is_refused(batcher: Batcher) -> None:
+def test_a_watcher_whose_init_was_not_called_is_refused(batcher: Batcher) -> None:
     class Unmade(Watcher):
         def __init__(self) -> None:
             pass
@@ -178,7 +178,7 @@ def test_a_watcher_whose_class_was_not_made_is_refused(batcher: Batcher) -> None
 
 
 class Key:
-    """Its `==` raises, and all have one hash."""
+    """A key whose `==` raises. All keys have one hash."""
 
     def __init__(self, *, healthy: bool = False) -> None:
         self.healthy = healthy
@@ -192,7 +192,7 @@ class Key:
         raise RuntimeError("not comparable")
 
 
-def test_b2_a_key_that_cannot_be_compared_fails_its_operation_alone(batcher: Batcher) -> None:
+def test_b2_a_key_that_cannot_be_compared_fails_only_its_operation(batcher: Batcher) -> None:
     seen = Seen(held=True)
     given_up: list[tuple[Any, BaseException]] = []
     watcher = Watcher(
@@ -240,7 +240,7 @@ def test_b5_an_operation_whose_key_cannot_be_compared_is_given_back_by_a_late_st
 
 
 @pytest.mark.parametrize(("term", "value"), [("watcher", None), ("batchable", False)])
-def test_b2_the_terms_of_an_operation_stand_while_it_waits_or_is_in_flight(
+def test_b2_the_terms_of_an_operation_cannot_change_while_it_waits_or_is_in_flight(
     batcher: Batcher, term: str, value: object
 ) -> None:
     def change() -> None:
@@ -320,7 +320,7 @@ def test_b6_an_error_with_strange_attributes_fails_its_batch_alone(
     assert batcher.totals.failed == 1
 
 
-def test_b6_a_log_handler_that_raises_stops_nothing(batcher: Batcher) -> None:
+def test_b6_a_log_filter_that_raises_stops_nothing(batcher: Batcher) -> None:
     class Broken(logging.Filter):
         def filter(self, record: logging.LogRecord) -> bool:
             raise RuntimeError("broken filter")
@@ -339,11 +339,11 @@ def test_b6_a_log_handler_that_raises_stops_nothing(batcher: Batcher) -> None:
     assert batcher.totals.failed == 1
 
 
-# One instance that is raised again and again.
+# One exception that is raised many times.
 
 
 @pytest.mark.parametrize("on_loop", [False, True])
-def test_b6_an_instance_that_is_raised_again_and_again_does_not_grow(
+def test_b6_the_traceback_of_an_exception_that_is_raised_many_times_does_not_grow(
     batcher: Batcher, caplog: pytest.LogCaptureFixture, on_loop: bool
 ) -> None:
     always = OSError("always the same")

@@ -11,9 +11,8 @@ import pytest
 
 from dispatcher.timeline import Message, Timeline
 from limiters import Limits, RedisLeaseManager, SharedResource
-from limiters.errors import LeaseManagerError
 from tests.commands import Run
-from tests.waiting import until
+from tests.waiting import refusal, until
 
 TEXT = "requests=600/60s+10/1s,tokens=90000/60s,calls=20slots"
 
@@ -121,10 +120,9 @@ def test_other_dimensions_start_it_over_and_those_of_before_are_refused_by_name(
         assert rows(run("limit", "show", "llm").out)["capacity"] == other
         with instance(url) as late:
             late.give_me({"requests": 1})
-            with pytest.raises(LeaseManagerError) as error:
-                late.wait_until_provisioned(30)
-        assert "reads is no dimension here and a rate per 1 s there" in str(error.value)
-        assert "dispatcher limit set llm --start-over --shared-capacity" in str(error.value)
+            refused = refusal(late)
+        assert "reads is no dimension here and a rate per 1 s there" in refused
+        assert "dispatcher limit set llm --start-over --shared-capacity" in refused
 
 
 def test_leases_and_top_show_each_bound(run: Run, url: str) -> None:

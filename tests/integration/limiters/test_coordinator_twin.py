@@ -1,5 +1,5 @@
-"""The scripts inside Redis answer as the coordinator in Python does, and store the same, over
-random histories of requests, operators and failures. `make twins` plays more of them."""
+"""The scripts inside Redis answer and store the same as the coordinator in Python, over random
+histories of requests, operators and failures. `make twins` plays more of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.twins.history import HISTORIES, History
 from tests.twins.stores import Scripts
 
 SEEDS = {"short": 20, "contention": 2, "bounds": 4, "settled": 4}
-"""Of each batch, if it is not one."""
+"""The number of histories in a batch, if it is not one."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def scripts(shared_redis: EmbeddedRedis) -> Iterator[Scripts]:
 
 @pytest.mark.parametrize("batch", range(5))
 @pytest.mark.parametrize("kind", HISTORIES)
-def test_scripts_answer_and_store_what_the_reference_does(
+def test_scripts_answer_and_store_the_same_as_the_reference(
     scripts: Scripts, kind: str, batch: int
 ) -> None:
     each = SEEDS.get(kind, 1)
@@ -41,7 +41,7 @@ def test_long_queue_keeps_the_same_instances(scripts: Scripts) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_scripts_and_reference_agree_where_there_is_no_room(
+def test_scripts_and_reference_agree_if_there_is_no_room(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr("limiters.leases._coordinator.coordinator.MAX_INSTANCES", 3)

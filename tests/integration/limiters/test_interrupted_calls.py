@@ -1,4 +1,4 @@
-"""A call to Redis that is interrupted anywhere: the next one gets its own reply."""
+"""A call to Redis is interrupted at any point: the next one gets its own reply."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 ECHO = of_source("return {KEYS[1], ARGV[1]}")
 STEP = 23
-"""One in so many points is tried; LONG=1 tries each."""
+"""One of so many points is tried; LONG=1 tries each."""
 
 PAUSE_MS = 15
-"""For so long the server answers nothing, so that the reply is still to come when a call is
-interrupted."""
+"""Milliseconds for which the server answers nothing, so that a call is interrupted before its
+reply."""
 
 
-def one(runner: ScriptRunner, said: bytes) -> list[Any]:
-    return [runner.run(ECHO, [b"key"], [said])]
+def one(runner: ScriptRunner, text: bytes) -> list[Any]:
+    return [runner.run(ECHO, [b"key"], [text])]
 
 
-def several(runner: ScriptRunner, said: bytes) -> list[Any]:
-    return runner.run_each(ECHO, [([b"{key}%d" % n], [said]) for n in range(3)])
+def several(runner: ScriptRunner, text: bytes) -> list[Any]:
+    return runner.run_each(ECHO, [([b"{key}%d" % n], [text]) for n in range(3)])
 
 
-def with_command(runner: ScriptRunner, said: bytes) -> list[Any]:
-    answers = runner.run_each(ECHO, [([b"key"], [said])], then=("ECHO", "x"))
+def with_command(runner: ScriptRunner, text: bytes) -> list[Any]:
+    answers = runner.run_each(ECHO, [([b"key"], [text])], then=("ECHO", "x"))
     return [it if isinstance(it, Exception) else it[0] for it in answers]
 
 
-def command(runner: ScriptRunner, said: bytes) -> list[Any]:
-    return [[b"key", runner.ask(lambda client: client.echo(said), b"key")]]
+def command(runner: ScriptRunner, text: bytes) -> list[Any]:
+    return [[b"key", runner.ask(lambda client: client.echo(text), b"key")]]
 
 
 def interrupted(
@@ -59,8 +59,8 @@ def interrupted(
         return lambda: call(runner, b"first")
 
     for where in each_point(prepare, error=error, step=STEP, packages=(redis,)):
-        said = call(runner, b"second")
-        assert [it[1] for it in said] == [b"second"] * len(said), where
+        replies = call(runner, b"second")
+        assert [it[1] for it in replies] == [b"second"] * len(replies), where
         points += 1
     runner.connection.close()
     return points
@@ -68,7 +68,7 @@ def interrupted(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SoftLimitError])
 @pytest.mark.parametrize("call", [one, several, with_command, command])
-def test_no_reply_goes_to_another_call(
+def test_no_reply_is_read_by_another_call(
     shared_redis: EmbeddedRedis,
     call: Callable[[ScriptRunner, bytes], list[Any]],
     error: type[BaseException],
@@ -79,7 +79,7 @@ def test_no_reply_goes_to_another_call(
         )
 
 
-def test_nor_in_a_cluster(cluster_redis: ClusterRedis) -> None:
+def test_no_reply_is_read_by_another_call_in_a_cluster(cluster_redis: ClusterRedis) -> None:
     nodes = [redis.Redis(port=node.port) for node in cluster_redis.nodes]
 
     def pause() -> None:

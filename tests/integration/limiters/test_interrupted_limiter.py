@@ -1,5 +1,5 @@
-"""Interrupts of SharedResource.start() and stop(): whatever their point, nothing waits for ever and
-nothing is held for ever."""
+"""SharedResource.start() and stop() are interrupted at any point: no call waits without end, and no
+capacity stays leased."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import LONG, Heard, until
 
 
 class Held:
-    """A limiter that holds a part of a limit, and wants more."""
+    """A limiter that holds a part of a limit, and asks for more."""
 
     def __init__(self) -> None:
         self.manager = MemoryLeaseManager(lease_time=60)
@@ -24,11 +24,11 @@ class Held:
     def begun(self) -> Held:
         self.limiter.start()
         assert self.limiter.acquire(20, LONG)
-        self.limiter.give_me(1_000, "somebody")
+        self.limiter.give_me(1_000, "a caller")
         return self
 
     def await_free(self) -> None:
-        """Returns when nothing of the limit is held any more."""
+        """Wait until nothing of the limit is leased any more."""
         until(lambda: (view := self.manager.look()) is None or view.free == 1)
 
 
@@ -37,7 +37,8 @@ def threads() -> set[threading.Thread]:
 
 
 def stopped_at_each_point() -> Iterator[Held]:
-    """Limiters that hold something, whose `stop()` was interrupted at one point after the other."""
+    """Iterate over limiters with a lease whose `stop()` was interrupted at one point after the
+    other."""
     made: list[Held] = []
 
     def prepare() -> Callable[[], object]:
@@ -56,15 +57,15 @@ def test_b5_an_interrupted_stop_gives_back_what_is_held() -> None:
         one.heard.wait_for("shutdown")
 
 
-def test_b5_an_interrupted_stop_gives_back_what_is_held_even_if_nobody_stops_again() -> None:
+def test_b5_an_interrupted_stop_gives_back_what_is_held_even_without_another_stop() -> None:
     for one in stopped_at_each_point():
         if one.limiter.started:  # it was interrupted before it had begun
             one.limiter.stop()
-        one.limiter._wake()  # as whatever is due next does
+        one.limiter._wake()  # as the next event does
         one.await_free()
 
 
-def test_b5_a_handler_that_stops_it_while_it_is_stopped() -> None:
+def test_b5_a_handler_may_stop_a_limiter_that_is_being_stopped() -> None:
     made: list[Held] = []
 
     def prepare() -> tuple[Callable[[], object], Callable[[], object]]:
@@ -77,7 +78,7 @@ def test_b5_a_handler_that_stops_it_while_it_is_stopped() -> None:
         one.heard.wait_for("shutdown")
 
 
-def test_an_interrupted_start_leaves_nothing_that_is_waited_for_in_vain() -> None:
+def test_after_an_interrupted_start_no_call_waits_without_end() -> None:
     made: list[Held] = []
 
     def prepare() -> Callable[[], object]:

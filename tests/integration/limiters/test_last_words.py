@@ -1,4 +1,5 @@
-"""What a limiter says at its end arrives, also where a reply is lost or it was given up before."""
+"""The last report of a limiter arrives, even if a reply is lost or the instance was evicted
+before."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.waiting import until
 
 
 class Deaf(MemoryLeaseManager):
-    """Does not answer some requests to leave, or has forgotten who asks."""
+    """Does not answer some requests to leave, or has forgotten the instance."""
 
     def __init__(self, *, unanswered: int = 0, unknown: int = 0) -> None:
         super().__init__()
@@ -47,11 +48,11 @@ def test_m2_the_last_totals_are_counted_once(trouble: dict[str, int]) -> None:
         limiter.give_me(100)
         until(lambda: limiter.take(50, None, Receipt()))
     assert spent(manager) == 50
-    assert manager.left <= 2 + sum(trouble.values()), "what failed at the end is told, too"
+    assert manager.left <= 2 + sum(trouble.values()), "requests that fail at the end are repeated"
 
 
 @pytest.mark.parametrize("trouble", [{"unanswered": 100}, {"unknown": 100}])
-def test_m2_nobody_talks_to_a_wall_for_ever(trouble: dict[str, int]) -> None:
+def test_m2_a_report_without_an_answer_is_given_up(trouble: dict[str, int]) -> None:
     manager = Deaf(**trouble)
     with SharedResource(shared_capacity=100, lease_manager=manager) as limiter:
         limiter.give_me(100)

@@ -1,4 +1,4 @@
-"""What every lease manager keeps to, in memory and in Redis."""
+"""Rules that every lease manager keeps, in memory and in Redis."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from limiters.testing import ManualClock
 TERMS = Terms.scalar(1_000.0, 100.0, period=60_000, lease=50_000)
 """Long enough for the slowest of machines."""
 QUICK = altered(TERMS, period=100, lease=300)
-"""For what has to be waited for."""
+"""Short terms, for tests that have to wait for their end."""
 
 
 @dataclass
 class Kept:
-    """A lease manager, and how to let time pass for it."""
+    """A lease manager, and a way to let time pass for it."""
 
     manager: LeaseManager
     turn: Callable[[float], object]
     now: Callable[[], float]
 
-    def ask(self, instance: str, seq: int, **said: Any) -> Reply:
-        """What is answered, at once after a challenge."""
+    def ask(self, instance: str, seq: int, **changes: Any) -> Reply:
+        """Return the answer to a request. A challenge is answered first."""
         settings: dict[str, Any] = {"terms": TERMS, "interval": 500}
-        request = Request.scalar(instance, seq, **settings | said)
+        request = Request.scalar(instance, seq, **settings | changes)
         reply = self.manager.sync(request)
         if reply.kind is Kind.CHALLENGE:
             return self.manager.sync(altered(request, nonce=reply.nonce, ended=True))
         return reply
 
     def all_of(self, instance: str = "a", terms: Terms = TERMS) -> Reply:
-        """`instance` holds all of it."""
+        """Grant all of the limit to `instance`."""
         reply = self.ask(instance, 1, terms=terms, need=1_000.0)
         assert reply.units == UNITS
         return reply
@@ -134,7 +134,7 @@ def test_c10_a_new_limit_of_more_than_10_000_partitions_is_refused_and_not_made(
 
 
 @pytest.mark.parametrize("instance", ["", None, 5, b"a", "\ud800"])
-def test_what_is_no_name_of_an_instance_is_refused(kept: Kept, instance: Any) -> None:
+def test_an_impossible_name_of_an_instance_is_refused(kept: Kept, instance: Any) -> None:
     with pytest.raises(ValueError, match=r"^instance must be a text that"):
         kept.manager.evict(instance)
 
@@ -146,14 +146,14 @@ def test_c10_a_factor_beyond_the_capacity_makes_one_partition(kept: Kept) -> Non
     assert view.partitions == 1
 
 
-def test_c12_a_new_limit_grants_at_once_on_a_server_that_was_never_used(kept: Kept) -> None:
+def test_c12_a_new_limit_grants_immediately_on_a_server_that_was_never_used(kept: Kept) -> None:
     reply = kept.ask("a", 1, need=1_000.0)
     assert (reply.kind, reply.created, reply.certain) == (Kind.ANSWER, True, True)
     assert reply.units == reply.keep == reply.share == UNITS
     assert not kept.ask("b", 1).created
 
 
-def test_c5_who_asks_alone_gets_all_it_needs_and_half_of_what_is_left(kept: Kept) -> None:
+def test_c5_a_single_instance_gets_all_it_needs_and_half_of_the_rest(kept: Kept) -> None:
     reply = kept.ask("a", 1, need=400.0)
     assert reply.units == pytest.approx(0.7 * UNITS, abs=2)
     assert reply.share == pytest.approx(0.4 * UNITS, abs=2)
@@ -161,19 +161,19 @@ def test_c5_who_asks_alone_gets_all_it_needs_and_half_of_what_is_left(kept: Kept
     assert reply.terms == altered(TERMS, in_force=1_000.0, served=reply.terms.served)
 
 
-def test_c2_spending_goes_along_with_capacity_in_proportion(kept: Kept) -> None:
+def test_c2_spending_is_handed_over_with_capacity_in_proportion(kept: Kept) -> None:
     first = kept.all_of()
     spent = tuple((age, 10.0) for age in range(0, 80, 10))
     gives = {"released": UNITS, "history": spent}
     kept.ask("a", 2, born=first.born, **gives)
-    half = kept.ask("b", 1, need=250.0)  # and as much again, as nobody is short
+    half = kept.ask("b", 1, need=250.0)  # half of the rest in addition, as no instance is short
     assert half.units == pytest.approx(0.625 * UNITS, abs=2)
     assert cost_of(half) == pytest.approx(50.0)
     rest = kept.ask("a", 3, born=first.born, need=1_000.0)
     assert cost_of(rest) == pytest.approx(30.0)
 
 
-def test_c2_spending_is_never_made_older_than_it_is(kept: Kept) -> None:
+def test_c2_spending_never_becomes_older_than_it_is(kept: Kept) -> None:
     terms = altered(TERMS, period=1_000)
     first = kept.all_of(terms=terms)
     before = kept.now()
@@ -207,7 +207,7 @@ def test_c2_a_holder_that_is_killed_is_given_up_a_period_after_its_lease(kept: K
     assert reply.given == ()
 
 
-def test_c2_a_request_that_is_sent_again_gets_the_same_answer(kept: Kept) -> None:
+def test_c2_a_repeated_request_gets_the_same_answer(kept: Kept) -> None:
     first = kept.all_of()
     kept.ask("a", 2, born=first.born, released=UNITS, history=((0, 7.0), (30, 5.0)))
     one = kept.ask("b", 1, need=500.0)
@@ -242,22 +242,24 @@ def test_c2_a_late_request_changes_nothing(kept: Kept) -> None:
     assert kept.ask("a", 6, born=first.born, need=1_000.0).units == UNITS
 
 
-def test_c2_nobody_releases_what_others_hold(kept: Kept) -> None:
+def test_c2_no_instance_releases_the_leases_of_others(kept: Kept) -> None:
     kept.all_of()
     kept.ask("b", 1, released=UNITS)
     assert kept.ask("c", 1, need=1_000.0).units == 0
 
 
-def test_c4_who_needs_more_at_once_than_its_share_gets_a_permit(kept: Kept) -> None:
-    known = kept.ask("b", 1, need=1.0, ask=1.0, piece=1.0)  # else it saves for its first batch
+def test_c4_an_instance_that_needs_more_than_its_share_for_one_operation_gets_a_permit(
+    kept: Kept,
+) -> None:
+    known = kept.ask("b", 1, need=1.0, ask=1.0, piece=1.0)  # otherwise it saves for its first batch
     kept.ask("b", 2, born=known.born, released=known.units)
     first = kept.all_of()
     asks = {"need": 1_000.0, "ask": 800.0, "gathers": True, "valid": 300, "piece": 800.0}
     waits = kept.ask("b", 3, born=known.born, **asks)
     assert (waits.permit, waits.units) == (0, 0)
-    told = kept.ask("a", 2, born=first.born, need=1_000.0, units=UNITS, left=40_000)
-    assert told.keep <= 0.2 * UNITS + 2
-    kept.ask("a", 3, born=first.born, need=1_000.0, units=told.keep, released=UNITS - told.keep)
+    reply = kept.ask("a", 2, born=first.born, need=1_000.0, units=UNITS, left=40_000)
+    assert reply.keep <= 0.2 * UNITS + 2
+    kept.ask("a", 3, born=first.born, need=1_000.0, units=reply.keep, released=UNITS - reply.keep)
     permitted = kept.ask("b", 4, born=known.born, **asks)
     assert permitted.permit
     assert permitted.permit_cost == 800.0
@@ -280,8 +282,8 @@ def test_c5_shares_follow_the_weights(kept: Kept) -> None:
     other = kept.ask("b", 1, need=1_000.0, weight=1_000)
     assert other.share == pytest.approx(UNITS / 5, abs=2)
     assert other.short
-    told = kept.ask("a", 2, born=first.born, need=1_000.0, weight=4_000, units=UNITS, left=40_000)
-    assert told.keep == pytest.approx(0.8 * UNITS, abs=2)
+    reply = kept.ask("a", 2, born=first.born, need=1_000.0, weight=4_000, units=UNITS, left=40_000)
+    assert reply.keep == pytest.approx(0.8 * UNITS, abs=2)
 
 
 def test_c5_more_instances_than_partitions_hold_fractions(kept: Kept) -> None:
@@ -293,12 +295,12 @@ def test_c5_more_instances_than_partitions_hold_fractions(kept: Kept) -> None:
     assert len(set(shares)) == 1
 
 
-def test_c9_anyone_changes_the_capacity_for_all(kept: Kept) -> None:
+def test_c9_a_capacity_set_through_one_manager_counts_for_all(kept: Kept) -> None:
     first = kept.all_of()
     assert kept.manager.set_terms(capacity=2_000.0)
     reply = kept.ask("a", 2, born=first.born, need=5_000.0, units=UNITS, left=40_000)
     assert (reply.terms.capacity, reply.terms.in_force) == (2_000, 2_000)
-    assert reply.units == UNITS, "it moves nothing"
+    assert reply.units == UNITS, "no units are moved"
     assert reply.terms.version > TERMS.version
     assert kept.manager.set_terms(factor=7.0)
     view = kept.manager.look()
@@ -314,17 +316,17 @@ BOUNDED = Terms(
 )
 
 
-def bounded(kept: Kept, seq: int = 1, **said: Any) -> Reply:
-    """One instance needs half of each bound."""
+def bounded(kept: Kept, seq: int = 1, **changes: Any) -> Reply:
+    """Answer a request of one instance that needs half of each bound."""
     needs = tuple(BoundRequest(need=one.capacity / 2) for one in BOUNDED.bounds)
-    request = Request("a", seq, BOUNDED, needs, **said)
+    request = Request("a", seq, BOUNDED, needs, **changes)
     reply = kept.manager.sync(request)
     if reply.kind is Kind.CHALLENGE:
         return kept.manager.sync(replace(request, nonce=reply.nonce, ended=True))
     return reply
 
 
-def test_v1_each_bound_is_granted_and_seen_by_its_name(kept: Kept) -> None:
+def test_v1_each_bound_is_granted_and_shown_by_its_name(kept: Kept) -> None:
     reply = bounded(kept)
     assert [
         one.units >= terms.units // 2
@@ -350,7 +352,7 @@ def test_c9_an_operator_changes_the_capacity_of_one_dimension(kept: Kept) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "advice"),
     [
         (
             {"capacity": 5.0},
@@ -365,17 +367,19 @@ def test_c9_an_operator_changes_the_capacity_of_one_dimension(kept: Kept) -> Non
     ],
 )
 def test_v7_a_change_that_does_not_fit_the_dimensions_is_refused(
-    kept: Kept, change: dict[str, Any], said: str
+    kept: Kept, change: dict[str, Any], advice: str
 ) -> None:
     bounded(kept)
-    with pytest.raises(ArgumentError, match=said):
+    with pytest.raises(ArgumentError, match=advice):
         kept.manager.set_terms(**change)
     view = kept.manager.look()
     assert view is not None
     assert view.terms.bounds[2].capacity == 20.0
 
 
-def test_c11_an_instance_of_other_bounds_is_refused_and_told_which_there_are(kept: Kept) -> None:
+def test_c11_an_instance_with_other_bounds_is_refused_and_receives_those_of_the_limit(
+    kept: Kept,
+) -> None:
     bounded(kept)
     reply = kept.ask("b", 1, terms=TERMS, need=5.0)
     assert (reply.kind, reply.terms.layout) == (Kind.REFUSED, BOUNDED.layout)
@@ -383,7 +387,8 @@ def test_c11_an_instance_of_other_bounds_is_refused_and_told_which_there_are(kep
 
 
 def test_c9_a_raise_can_be_ramped(kept: Kept) -> None:
-    terms = altered(QUICK, lease=2_000)  # so that time is believed for as long as it is waited here
+    # a lease as long as this test waits, so that the time is trusted
+    terms = altered(QUICK, lease=2_000)
     kept.ask("a", 1, terms=terms)
     before = kept.now()
     assert kept.manager.set_terms(capacity=2_000.0, ramp=5_000.0)
@@ -413,7 +418,7 @@ def test_c11_another_lease_or_period_is_refused_until_an_operator_sets_it(
     assert kept.ask("a", 2, born=first.born).kind is Kind.REFUSED
 
 
-def test_c9_terms_can_be_set_before_anybody_asks(kept: Kept) -> None:
+def test_c9_terms_can_be_set_before_the_first_request(kept: Kept) -> None:
     assert not kept.manager.set_terms(capacity=300.0), "there is no such limit"
     assert kept.manager.set_terms(capacity=300.0, factor=10.0, period=60.0, lease_time=50.0)
     reply = kept.ask("a", 1)
@@ -423,7 +428,7 @@ def test_c9_terms_can_be_set_before_anybody_asks(kept: Kept) -> None:
 def test_evicted_instance_loses_everything(kept: Kept) -> None:
     first = kept.all_of()
     assert kept.manager.evict("a")
-    assert not kept.manager.evict("nobody")
+    assert not kept.manager.evict("unknown")
     reply = kept.ask("a", 2, born=first.born, need=1_000.0, units=UNITS, left=40_000)
     assert (reply.evicted, reply.keep) == (True, 0)
     gone = kept.ask("a", 3, born=first.born, need=1_000.0, released=UNITS)
@@ -431,13 +436,13 @@ def test_evicted_instance_loses_everything(kept: Kept) -> None:
     assert kept.ask("b", 1, need=1_000.0).units == UNITS
 
 
-def test_c6_leaving_gives_back_at_once(kept: Kept) -> None:
+def test_c6_an_instance_that_leaves_gives_back_immediately(kept: Kept) -> None:
     first = kept.all_of()
     kept.ask("a", 2, born=first.born, released=UNITS, leaving=True)
     assert kept.ask("b", 1, need=1_000.0).units == UNITS
 
 
-def test_c2_a_limit_that_is_deleted_while_it_is_held_is_claimed_and_not_granted_again(
+def test_c2_units_of_a_deleted_limit_are_claimed_by_their_holder_and_not_granted_again(
     kept: Kept,
 ) -> None:
     kept.all_of()
@@ -451,7 +456,7 @@ def test_c2_a_limit_that_is_deleted_while_it_is_held_is_claimed_and_not_granted_
     assert claim.units == UNITS
 
 
-def test_c12_a_limit_of_which_nothing_is_out_can_be_deleted_and_made_again(kept: Kept) -> None:
+def test_c12_a_limit_without_leases_can_be_deleted_and_created_again(kept: Kept) -> None:
     first = kept.ask("a", 1, terms=QUICK)
     kept.ask("a", 2, terms=QUICK, born=first.born, leaving=True)
     assert kept.manager.delete()
@@ -460,7 +465,7 @@ def test_c12_a_limit_of_which_nothing_is_out_can_be_deleted_and_made_again(kept:
     assert (reply.created, reply.certain, reply.units) == (True, True, UNITS)
 
 
-def test_look_tells_what_is_known(kept: Kept) -> None:
+def test_look_returns_the_terms_and_the_instances(kept: Kept) -> None:
     odd = "host 1 | ä\n"
     kept.ask("i|1\n ö", 1, need=200.0, spent=1.5, reserved=3.0, weight=2_000, label=odd)
     kept.manager.evict("i|1\n ö")
@@ -480,7 +485,7 @@ def test_look_tells_what_is_known(kept: Kept) -> None:
     assert one.lease_ms <= 50_000
 
 
-def test_look_tells_who_waits_for_a_permit(kept: Kept) -> None:
+def test_look_shows_which_instance_waits_for_a_permit(kept: Kept) -> None:
     kept.all_of()
     kept.ask("b", 1, need=1_000.0, ask=800.0, gathers=True, valid=300, piece=800.0, waited=250)
     view = kept.manager.look()
@@ -496,7 +501,7 @@ def shown(kept: Kept) -> list[str]:
     return [one.instance for one in view.instances]
 
 
-def test_look_leaves_out_an_instance_that_has_said_goodbye(kept: Kept) -> None:
+def test_look_leaves_out_an_instance_that_has_left(kept: Kept) -> None:
     first = kept.ask("a", 1, need=200.0)
     kept.ask("b", 1)
     assert shown(kept) == ["a", "b"], "b is idle, and there"
@@ -507,14 +512,14 @@ def test_look_leaves_out_an_instance_that_has_said_goodbye(kept: Kept) -> None:
     assert shown(kept) == ["a", "b"], "it has come back"
     kept.turn(0.01)
     kept.ask("a", 4, born=first.born, units=UNITS // 100, left=40_000, leaving=True)
-    assert shown(kept) == ["a", "b"], "it holds something still: others cannot have it yet"
+    assert shown(kept) == ["a", "b"], "it still holds units that others cannot have yet"
 
 
 def test_look_leaves_out_an_instance_that_was_idle_for_a_lease_and_a_period(kept: Kept) -> None:
     kept.ask("a", 1, terms=QUICK, need=200.0, interval=50)
     kept.ask("b", 1, terms=QUICK, interval=50)
     kept.turn(1.0)
-    assert shown(kept) == ["a"], "nobody has asked since; what a holds, another has to be given"
+    assert shown(kept) == ["a"], "a still holds units, since no other instance has asked"
 
 
 def test_totals_are_counted_once(kept: Kept) -> None:
@@ -522,18 +527,18 @@ def test_totals_are_counted_once(kept: Kept) -> None:
     assert not first.counted
     for _ in range(2):
         assert kept.ask("a", 2, born=first.born, totals=(3.0, 1.0)).counted
-    kept.ask("b", 1, totals=(50.0,))  # one that is unknown tells it again
+    kept.ask("b", 1, totals=(50.0,))  # an instance without a record reports it again
     view = kept.manager.look()
     assert view is not None
     assert view.totals[:2] == (3, 1)
 
 
-# Bounds.
+# Bounds of what is stored.
 
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two instances a limit, and two limits in the registry of a server."""
+    """Room for two instances in a limit, and for two limits in the registry of a server."""
     for name, places in {
         "MAX_INSTANCES": ("_format", "_coordinator.coordinator"),
         "MAX_NAMES": ("_format", "_coordinator.state"),
@@ -545,7 +550,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"limiters.leases.redis.{part.upper()}", script)
 
 
-def test_another_instance_than_there_may_be_is_refused(little_room: None, kept: Kept) -> None:
+def test_an_instance_beyond_the_highest_number_is_refused(little_room: None, kept: Kept) -> None:
     for name in ("a", "b"):
         assert kept.ask(name, 1).kind is Kind.ANSWER
     with pytest.raises(LeaseManagerError, match="instances, as many as there may be; this one"):
@@ -556,7 +561,7 @@ def test_another_instance_than_there_may_be_is_refused(little_room: None, kept: 
     assert {one.instance for one in view.instances} == {"a", "b"}
 
 
-def test_it_takes_part_once_another_has_left(little_room: None) -> None:
+def test_an_instance_takes_part_once_another_has_left(little_room: None) -> None:
     clock = ManualClock(1_000.0)
     manager = MemoryLeaseManager("limit", lease_time=1.0, clock=clock)
     kept = Kept(manager, clock.advance, clock.now)

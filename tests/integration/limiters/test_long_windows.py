@@ -1,5 +1,5 @@
-"""A window of a day: what was spent counts after a restart of all processes. Where it is not known
-what was spent, nothing new is granted."""
+"""A window of a day: what was spent counts after a restart of all processes. If it is not known how
+much was spent, nothing new is granted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def process(url: str) -> Iterator[SharedResource]:
         yield made
 
 
-def test_c1_what_was_spent_today_counts_for_the_processes_that_come_next() -> None:
+def test_c1_spending_of_today_counts_for_later_processes() -> None:
     with EmbeddedRedis() as server:
         with process(server.url) as first:
             assert first.acquire({"requests": 60}, timeout=30)
@@ -32,7 +32,7 @@ def test_c1_what_was_spent_today_counts_for_the_processes_that_come_next() -> No
             assert not second.acquire({"requests": 1}, timeout=1)
 
 
-def test_c8_when_redis_has_forgotten_it_nothing_is_granted_for_a_day() -> None:
+def test_c8_after_redis_has_lost_its_data_nothing_is_granted_for_a_day() -> None:
     with EmbeddedRedis() as server:
         with process(server.url) as first:
             assert first.acquire({"requests": 60}, timeout=30)

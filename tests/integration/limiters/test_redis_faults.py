@@ -1,4 +1,4 @@
-"""Whatever is wrong with a Redis, the error says what it is and what to do."""
+"""For any fault of a Redis, the error names the fault and what to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ TERMS = Terms.scalar(1000.0, 100.0, period=1_000, lease=20_000)
 
 @contextmanager
 def refused(url: str, complaint: str, **options: float) -> Iterator[None]:
-    """A sync through `url` fails with that complaint, about a place without secrets."""
+    """Check that a sync through `url` fails with that complaint, about an address without
+    secrets."""
     manager = RedisLeaseManager(url, name="limit", **options)  # type: ignore[arg-type]
     yield
     with pytest.raises(LeaseManagerError, match=complaint) as caught:
@@ -41,7 +42,7 @@ def refused(url: str, complaint: str, **options: float) -> Iterator[None]:
     manager.close()
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     with refused(f"redis://127.0.0.1:{own_port()}", "refuses connections; does it run"):
         pass
 
@@ -69,7 +70,7 @@ def test_password_is_missing_or_wrong() -> None:
             pass
         with refused(f"redis://:wrong-secret@{place}", "does not accept the user and password"):
             pass
-        with refused(f"redis://nobody:secret@{place}", "does not accept the user and password"):
+        with refused(f"redis://unknown:secret@{place}", "does not accept the user and password"):
             pass
 
 
@@ -196,7 +197,7 @@ def test_it_cannot_save(
     client.config_set("save", "900 1")
     client.set("dispatcher", "x" * 10)
     with refused(own_redis.url, "refuses writes since it cannot save"):
-        # A directory in the file's place: whoever runs it, it cannot be written.
+        # A directory in the place of the file: no user can write to it.
         folder = Path(client.config_get("dir")["dir"]) / "dump.rdb"
         folder.mkdir()
         (folder / "x").touch()
@@ -238,9 +239,9 @@ def test_single_server_taken_for_a_cluster(shared_redis: EmbeddedRedis) -> None:
         pass
 
 
-def test_sentinels_that_know_no_such_master(sentinel_redis: SentinelRedis) -> None:
+def test_sentinels_that_have_no_such_master(sentinel_redis: SentinelRedis) -> None:
     url = sentinel_redis.url.replace(sentinel_redis.NAME, "other")
-    with refused(url, "has no master at present; the Sentinels know of none under that name"):
+    with refused(url, "has no master at present; the Sentinels have none of that name"):
         pass
 
 

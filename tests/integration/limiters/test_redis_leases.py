@@ -1,4 +1,5 @@
-"""What RedisLeaseManager stores and refuses: formats, a full server, broken parts, new servers."""
+"""The data that RedisLeaseManager stores and refuses: formats, a full server, damage, new
+servers."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def request(instance: str = "one", seq: int = 1, **changes: Any) -> Request:
 
 @pytest.fixture
 def client(shared_redis: EmbeddedRedis) -> Iterator[Any]:
-    """Of a server that holds nothing, and of which nothing is known."""
+    """A client of a server that has no data and no registry."""
     with Redis.from_url(shared_redis.url) as made:
         made.flushall()
         yield made
@@ -70,7 +71,7 @@ def packed(*numbers: float) -> bytes:
 
 
 def calls_of(manager: RedisLeaseManager) -> tuple[Callable[[], Any], ...]:
-    """Everything that one can do with a limit."""
+    """Return all calls that a user can make for a limit."""
     return (
         lambda: manager.sync(request(seq=2)),
         lambda: manager.set_terms(capacity=3.0),
@@ -91,7 +92,7 @@ def stored(client: Any) -> dict[bytes, Any]:
     }
 
 
-def test_c12_on_a_server_that_was_started_empty_the_first_request_is_granted(
+def test_c12_on_a_server_that_was_marked_as_new_the_first_request_is_granted(
     client: Any, manager: RedisLeaseManager
 ) -> None:
     mark_as_new(client)
@@ -100,7 +101,9 @@ def test_c12_on_a_server_that_was_started_empty_the_first_request_is_granted(
     assert (reply.created, reply.units) == (True, UNITS)
 
 
-def test_c8_on_any_other_server_it_is_challenged_and_waits(manager: RedisLeaseManager) -> None:
+def test_c8_on_any_other_server_the_first_request_is_challenged_and_waits(
+    manager: RedisLeaseManager,
+) -> None:
     first = manager.sync(request())
     assert first.kind is Kind.CHALLENGE
     second = manager.sync(request(seq=2, nonce=first.nonce))
@@ -151,9 +154,7 @@ def test_terms_set_for_a_deleted_limit_count_and_do_not_expire(
     assert view.terms.capacity == 5
 
 
-def test_another_format_is_refused_and_left_as_it_is(
-    client: Any, manager: RedisLeaseManager
-) -> None:
+def test_another_format_is_refused_and_not_changed(client: Any, manager: RedisLeaseManager) -> None:
     manager.sync(request())
     header = client.hget(LIMIT, "header")
     client.hset(LIMIT, "header", struct.pack("<d", FORMAT + 1) + header[8:] + b"more")
@@ -181,7 +182,7 @@ def test_limit_of_the_first_format_is_refused_until_it_is_deleted(
     assert manager.sync(request()).kind is Kind.CHALLENGE
 
 
-def test_process_of_the_first_format_finds_its_place_taken(
+def test_a_process_of_the_first_format_finds_its_key_taken(
     client: Any, manager: RedisLeaseManager
 ) -> None:
     manager.sync(request())
@@ -191,7 +192,7 @@ def test_process_of_the_first_format_finds_its_place_taken(
     assert client.type(OLD) == b"string"
 
 
-def test_what_keeps_the_place_of_the_first_format_expires_with_a_limit_that_is_deleted(
+def test_the_key_of_the_first_format_expires_with_a_deleted_limit(
     client: Any, manager: RedisLeaseManager
 ) -> None:
     manager.sync(request())
@@ -215,7 +216,7 @@ def test_server_without_memory_serves_a_limit_that_is_there_and_refuses_a_new_on
             with pytest.raises(LeaseManagerError, match="no memory"):
                 call()
         assert stored(client) == before
-        assert manager.sync(request("two")).kind is Kind.ANSWER, "who comes only now"
+        assert manager.sync(request("two")).kind is Kind.ANSWER, "a new instance"
         for call in calls_of(manager):
             call()
         assert manager.sync(request("three")).kind is Kind.CHALLENGE, "it starts over"
@@ -266,7 +267,7 @@ def test_c8_header_that_cannot_be_read_starts_the_limit_over(
 @pytest.mark.parametrize(
     ("field", "number"), DAMAGE, ids=lambda one: one.name if isinstance(one, Field) else str(one)
 )
-def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
+def test_c8_header_with_an_impossible_number_starts_the_limit_over(
     client: Any, manager: RedisLeaseManager, field: Field, number: float
 ) -> None:
     mark_as_new(client)
@@ -301,7 +302,7 @@ def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
     ],
     ids=str,
 )
-def test_c8_list_with_a_number_that_cannot_be_starts_the_limit_over(
+def test_c8_list_with_an_impossible_number_starts_the_limit_over(
     client: Any, manager: RedisLeaseManager, name: str, damaged: tuple[float, ...]
 ) -> None:
     mark_as_new(client)
@@ -318,7 +319,7 @@ def test_c8_list_with_a_number_that_cannot_be_starts_the_limit_over(
 
 @pytest.mark.parametrize("number", NOT_FINITE)
 @pytest.mark.parametrize("field", RECORD, ids=lambda one: one.name)
-def test_c8_record_with_a_number_that_cannot_be_starts_the_limit_over(
+def test_c8_record_with_an_impossible_number_starts_the_limit_over(
     client: Any, manager: RedisLeaseManager, field: Field, number: float
 ) -> None:
     mark_as_new(client)
@@ -326,7 +327,8 @@ def test_c8_record_with_a_number_that_cannot_be_starts_the_limit_over(
     place = 8 * RECORD.index(field)
     record = client.hget(LIMIT, "=one")
     client.hset(LIMIT, "=one", record[:place] + packed(number) + record[place + 8 :])
-    # What a pass over all reads is noticed by whoever comes first, the rest by its instance.
+    # Fields that each pass over all records reads are noticed with any request, others with one of
+    # the record's instance.
     other = "two" if field in SCANNED else "one"
     assert manager.sync(request(other, seq=2, born=born)).kind is Kind.CHALLENGE
     view = manager.look()
@@ -335,7 +337,7 @@ def test_c8_record_with_a_number_that_cannot_be_starts_the_limit_over(
 
 
 @pytest.mark.parametrize("number", NOT_FINITE)
-def test_c8_grant_with_a_number_that_cannot_be_counts_as_lost(
+def test_c8_grant_with_an_impossible_number_counts_as_lost(
     client: Any, manager: RedisLeaseManager, number: float
 ) -> None:
     mark_as_new(client)
@@ -350,7 +352,7 @@ def test_c8_grant_with_a_number_that_cannot_be_counts_as_lost(
 
 
 @pytest.mark.parametrize("until", ["nan", "inf", "-inf", "1e300", "soon"])
-def test_c12_registry_with_a_time_that_cannot_be_proves_nothing(
+def test_c12_registry_with_an_impossible_time_proves_nothing(
     client: Any, manager: RedisLeaseManager, until: str
 ) -> None:
     mark_as_new(client)
@@ -359,7 +361,7 @@ def test_c12_registry_with_a_time_that_cannot_be_proves_nothing(
 
 
 @pytest.mark.parametrize("number", NOT_FINITE)
-def test_totals_that_are_not_finite_are_counted_anew(
+def test_totals_that_are_not_finite_start_from_zero(
     client: Any, manager: RedisLeaseManager, number: float
 ) -> None:
     mark_as_new(client)
@@ -375,7 +377,7 @@ def test_totals_that_are_not_finite_are_counted_anew(
 
 
 @pytest.mark.parametrize("totals", [b"abc", b"\0" * 9])
-def test_totals_that_cannot_be_read_hide_nothing_else(
+def test_totals_that_cannot_be_read_do_not_hide_the_limit(
     client: Any, manager: RedisLeaseManager, totals: bytes
 ) -> None:
     manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
@@ -386,7 +388,7 @@ def test_totals_that_cannot_be_read_hide_nothing_else(
 
 
 @pytest.mark.parametrize("name", ["two words", "$(reboot)", "it's"])
-def test_command_that_an_error_names_can_be_copied_whatever_the_name(
+def test_the_command_in_an_error_can_be_copied_for_any_name(
     client: Any, shared_redis: EmbeddedRedis, name: str
 ) -> None:
     with closing(RedisLeaseManager(shared_redis.url, name=name)) as manager:
@@ -447,7 +449,7 @@ def test_c8_request_with_a_number_that_is_not_finite_changes_nothing(
 
 
 @pytest.mark.parametrize("key", [LIMIT, GRANTS, PEOPLE, REGISTRY])
-def test_key_that_keeps_something_else_is_named_by_the_error_and_nothing_is_written(
+def test_the_error_names_a_key_of_another_type_and_nothing_is_written(
     client: Any, manager: RedisLeaseManager, key: str
 ) -> None:
     mark_as_new(client)
@@ -464,7 +466,7 @@ def test_key_that_keeps_something_else_is_named_by_the_error_and_nothing_is_writ
     assert {one: client.dump(one) for one in client.scan_iter()} == before
 
 
-def test_what_is_refused_to_instances_is_refused_to_who_looks(
+def test_look_is_refused_like_the_requests_of_instances(
     client: Any, manager: RedisLeaseManager
 ) -> None:
     manager.sync(request())
@@ -475,7 +477,7 @@ def test_what_is_refused_to_instances_is_refused_to_who_looks(
             call()
 
 
-def test_old_format_is_not_deleted_if_the_registry_keeps_something_else(
+def test_old_format_is_not_deleted_if_the_registry_has_another_type(
     client: Any, manager: RedisLeaseManager
 ) -> None:
     client.hset(OLD, "lease_ms", "2000")
@@ -498,7 +500,7 @@ def test_old_format_is_not_deleted_if_the_registry_keeps_something_else(
         "7",
     ],
 )
-def test_answer_that_cannot_be_read_is_told_as_what_it_is(
+def test_the_error_for_an_answer_that_cannot_be_read_says_so(
     manager: RedisLeaseManager, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     count = len(numbers_of(REPLY))
@@ -511,7 +513,7 @@ def test_answer_that_cannot_be_read_is_told_as_what_it_is(
         manager.sync(request())
 
 
-def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:
+def test_a_client_that_decodes_replies_works(shared_redis: EmbeddedRedis) -> None:
     with Redis.from_url(shared_redis.url, decode_responses=True) as client:
         manager = RedisLeaseManager(client, name="orders")
         assert manager.sync(request(label="h\udcff")).units == UNITS
@@ -561,5 +563,5 @@ def test_a_nonce_that_no_request_could_repeat_is_refused(
 
 
 def changed(client: Any, part: str, *arguments: str | bytes) -> Any:
-    """What a script answers that somebody sends without the library."""
+    """Return the answer of a script to a call that is not made by the library."""
     return client.eval(source_of(*TWIN, part), len(KEYS), *KEYS, "orders", *arguments)

@@ -1,4 +1,4 @@
-"""RedisLeaseManager: what it is made with, how it stays connected, and what Redis forgets."""
+"""RedisLeaseManager: its arguments, its connection, and a Redis that loses its data."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ TERMS = Terms.scalar(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 def granted(manager: RedisLeaseManager) -> Reply:
-    """What "a" has: all of it."""
+    """Grant all of the limit to instance "a"."""
     reply = manager.sync(Request.scalar("a", 1, TERMS, need=1000.0))
     assert reply.units == UNITS
     return reply
 
 
 def served(manager: RedisLeaseManager, request: Request) -> Reply:
-    """What is answered, at once after a challenge."""
+    """Return the answer to a request. A challenge is answered first."""
     reply = manager.sync(request)
     if reply.kind is Kind.CHALLENGE:
         again = replace(request, seq=request.seq + 1, nonce=reply.nonce, ended=True)
@@ -51,7 +51,7 @@ def answers(manager: RedisLeaseManager) -> bool:
     return True
 
 
-# What it is made with.
+# Its arguments.
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def answers(manager: RedisLeaseManager) -> bool:
         ("redis+cluster://,", "url_or_client must name hosts"),
     ],
 )
-def test_wrong_url_is_refused_when_it_is_made(url: Any, complaint: str) -> None:
+def test_a_wrong_url_is_refused_immediately(url: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:
         RedisLeaseManager(url, name="x")
     assert "secret" not in str(caught.value)
@@ -101,7 +101,7 @@ def test_wrong_url_is_refused_when_it_is_made(url: Any, complaint: str) -> None:
         ({"prefix": "a{}"}, "prefix must be without braces"),
     ],
 )
-def test_bad_arguments_are_refused_by_name(arguments: dict[str, Any], complaint: str) -> None:
+def test_the_error_names_a_wrong_argument(arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         RedisLeaseManager("redis://x", **({"name": "x"} | arguments))
 
@@ -116,7 +116,7 @@ def test_bad_arguments_are_refused_by_name(arguments: dict[str, Any], complaint:
         "redis+cluster://user:secret@h:1,i:2",
     ],
 )
-def test_passwords_never_show_and_nothing_is_sent_when_it_is_made(url: str) -> None:
+def test_passwords_are_never_shown_and_nothing_is_sent_at_first(url: str) -> None:
     manager = RedisLeaseManager(url, name="limit")
     assert "secret" not in repr(manager) + repr(vars(manager))
     assert repr(manager).startswith("RedisLeaseManager('limit', at '" + url.partition(":")[0])
@@ -131,7 +131,7 @@ def test_timeout_is_short(lease_time: float, expected: float) -> None:
     assert options["retry"]._retries == 0
 
 
-def test_redis_is_imported_by_those_only_who_use_it() -> None:
+def test_the_package_redis_is_imported_only_if_it_is_used() -> None:
     program = """
 import sys
 import dispatcher, limiters, limiters.leases
@@ -149,7 +149,7 @@ except limiters.LimiterError as error:
     assert "pip install 'batch-dispatcher[redis]'" in done.stdout
 
 
-def test_limits_of_odd_names_are_apart(shared_redis: EmbeddedRedis) -> None:
+def test_limits_with_odd_names_are_separate(shared_redis: EmbeddedRedis) -> None:
     names = ["a", "a b", "{a}", "a%20b", "ä", "a\n", "a:limit", "}{", "a/b"]
     managers = [RedisLeaseManager(shared_redis.url, name=name) for name in names]
     for number, manager in enumerate(managers):
@@ -161,7 +161,7 @@ def test_limits_of_odd_names_are_apart(shared_redis: EmbeddedRedis) -> None:
         manager.close()
 
 
-# How it stays connected.
+# Its connection.
 
 
 def test_it_is_closed_and_can_be_used_again(shared_redis: EmbeddedRedis) -> None:
@@ -174,7 +174,7 @@ def test_it_is_closed_and_can_be_used_again(shared_redis: EmbeddedRedis) -> None
     manager.close()
 
 
-def test_client_handed_in_stays_open_and_as_it_is(shared_redis: EmbeddedRedis) -> None:
+def test_a_client_that_was_passed_stays_open_and_unchanged(shared_redis: EmbeddedRedis) -> None:
     with Redis.from_url(shared_redis.url, socket_timeout=3.0) as client:
         manager = RedisLeaseManager(client, name="limit")
         assert manager.look() is None
@@ -195,7 +195,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(shared_redis: EmbeddedRed
     manager.close()
 
 
-def test_one_call_a_sync(proxy: Proxy) -> None:
+def test_a_sync_is_one_call(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit")
     manager.sync(Request.scalar("a", 1, TERMS))
     before = proxy.requests
@@ -222,7 +222,7 @@ def test_c2_lost_reply_and_the_same_request_again(proxy: Proxy) -> None:
     manager.close()
 
 
-def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
+def test_a_call_ends_within_its_timeout(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit", timeout=0.1)
     until(lambda: answers(manager))
     proxy.drop_requests()
@@ -233,7 +233,7 @@ def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
     before = proxy.requests
     with pytest.raises(LeaseManagerError, match="does not answer in time"):
         manager.look()
-    assert (proxy.requests - before).total() <= 3  # what a new connection says, and it
+    assert (proxy.requests - before).total() <= 3  # the commands of a new connection, and the call
     proxy.heal()
     until(lambda: answers(manager))
     manager.close()
@@ -254,7 +254,7 @@ def test_c7_it_connects_again_after_an_outage(proxy: Proxy) -> None:
     manager.close()
 
 
-def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
+def test_many_threads_share_a_manager(shared_redis: EmbeddedRedis) -> None:
     manager = RedisLeaseManager(shared_redis.url, name="limit")
     failures = []
 
@@ -278,7 +278,7 @@ def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_both_sides_of_a_fork_use_it(shared_redis: EmbeddedRedis) -> None:
+def test_parent_and_child_use_a_manager_after_a_fork(shared_redis: EmbeddedRedis) -> None:
     manager = RedisLeaseManager(shared_redis.url, name="limit")
     manager.sync(Request.scalar("parent", 1, TERMS))
     child = os.fork()
@@ -295,10 +295,10 @@ def test_both_sides_of_a_fork_use_it(shared_redis: EmbeddedRedis) -> None:
     manager.close()
 
 
-# What Redis forgets.
+# A Redis that loses its data.
 
 
-def test_c8_on_a_server_of_which_nothing_is_known_nothing_is_granted_for_a_while(
+def test_c8_on_a_server_without_a_registry_nothing_is_granted_for_a_while(
     shared_redis: EmbeddedRedis,
 ) -> None:
     with Redis.from_url(shared_redis.url) as client:
@@ -311,7 +311,7 @@ def test_c8_on_a_server_of_which_nothing_is_known_nothing_is_granted_for_a_while
 
 
 @pytest.mark.parametrize("forget", ["flushed", "killed and empty", "killed and back"])
-def test_c8_after_amnesia_only_what_is_claimed_with_the_nonce_is_kept(forget: str) -> None:
+def test_c8_after_a_loss_of_data_only_leases_claimed_with_the_nonce_are_kept(forget: str) -> None:
     with EmbeddedRedis(appendonly=True) as server:
         manager = RedisLeaseManager(server.url, name="limit")
         had = granted(manager)
@@ -329,13 +329,13 @@ def test_c8_after_amnesia_only_what_is_claimed_with_the_nonce_is_kept(forget: st
         assert manager.sync(claim).kind is Kind.CHALLENGE
         assert served(manager, claim).units == UNITS // 2
         greedy = altered(claim, instance="c", units=UNITS, born=0)
-        assert served(manager, greedy).units == UNITS // 2, "as much of it as there is"
+        assert served(manager, greedy).units == UNITS // 2, "as much as there is left"
         late = replace(claim, instance="d", left=0, born=0)
         assert served(manager, late).units == 0
         manager.close()
 
 
-def test_nothing_is_stored_beside_the_documented_keys(
+def test_only_the_documented_keys_are_stored(
     own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
     manager = RedisLeaseManager(own_redis.url, name="limit")
@@ -347,7 +347,7 @@ def test_nothing_is_stored_beside_the_documented_keys(
     assert stored <= {key.encode() for key in keys_of("dispatcher", "limit")}
     assert manager.delete()
     limit = keys_of("dispatcher", "limit")[0]
-    assert connect(own_redis.url).pttl(limit) > 0, "who held something may claim it for a while"
+    assert connect(own_redis.url).pttl(limit) > 0, "an instance may claim its lease for a while"
     manager.close()
 
 
@@ -364,7 +364,7 @@ def test_prefix_stands_before_every_key(
     manager.close()
 
 
-def test_one_that_is_closed_holds_no_connection_open(own_redis: EmbeddedRedis) -> None:
+def test_a_closed_manager_holds_no_connection(own_redis: EmbeddedRedis) -> None:
     with Redis.from_url(own_redis.url) as client:
         before = len(client.client_list())
         manager = RedisLeaseManager(own_redis.url, name="orders")
@@ -375,7 +375,7 @@ def test_one_that_is_closed_holds_no_connection_open(own_redis: EmbeddedRedis) -
         manager.close()
 
 
-def test_threads_that_come_at_once_use_one_client(
+def test_threads_that_call_at_the_same_time_use_one_client(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = threading.Barrier(2, timeout=20)

@@ -1,4 +1,4 @@
-"""The leases of a limit in every place that Redis can be: a socket, TLS, Sentinel, Cluster."""
+"""The leases of a limit in every kind of Redis: a socket, TLS, Sentinel, Cluster."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TERMS = Terms.scalar(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 def serves(manager: RedisLeaseManager, instance: str = "a") -> Reply:
-    """All that a manager can do; what an instance was granted, or may keep where it is not known
-    whether something is out."""
+    """Make every call of a manager. Return the first grant of an instance, or its claim if the
+    server does not know whether leases are in use."""
     assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
     reply = manager.sync(Request.scalar(instance, 1, TERMS, need=1000.0))
     if reply.kind is Kind.CHALLENGE:
@@ -51,7 +51,7 @@ def test_unix_socket(tmp_path: Path) -> None:
             manager.close()
 
 
-def test_password_with_odd_characters() -> None:
+def test_a_password_with_odd_characters() -> None:
     with EmbeddedRedis(password="p@ss:/? word") as server:
         manager = RedisLeaseManager(server.url, name="limit")
         serves(manager)
@@ -65,7 +65,7 @@ def test_tls(tls_redis: TlsRedis) -> None:
     manager.close()
 
 
-def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
+def test_c8_sentinels_name_the_master_and_the_next_one_after_a_failover(
     sentinel_redis: SentinelRedis,
 ) -> None:
     manager = RedisLeaseManager(f"{sentinel_redis.url}/0", name="limit")
@@ -82,7 +82,7 @@ def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
         return True
 
     until(answers)
-    # The state may be old: nothing is granted by the new master for a while.
+    # The data may be old: the new master grants nothing for a while.
     (challenge,) = replies
     assert challenge.kind is Kind.CHALLENGE
     newcomer = Request.scalar("b", 2, TERMS, nonce=challenge.nonce, ended=True, need=1000.0)
@@ -107,7 +107,7 @@ def test_cluster_client_follows_a_move(cluster_redis: ClusterRedis) -> None:
         nodes: Any = client.nodes_manager
         owner = nodes.get_node_from_slot(client.keyslot(key))
         other = next(node for node in client.get_primaries() if node.port != owner.port)
-        nodes.slots_cache[client.keyslot(key)] = [other]  # as if it had been there
+        nodes.slots_cache[client.keyslot(key)] = [other]  # as if the node had been there
         assert manager.look() is not None
         assert manager.delete()
         manager.close()

@@ -1,4 +1,4 @@
-"""What a caller and a listener learn of the Redis behind a shared limit: laws C7 and C8."""
+"""The state of the Redis behind a shared limit, as callers and listeners see it: laws C7 and C8."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.waiting import LONG, Heard, until
 
 
 class Silent(MemoryLeaseManager):
-    """A lease manager that answers when the test says so."""
+    """A lease manager that answers when the test sets `answer`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,10 +50,10 @@ def view_of(manager: RedisLeaseManager) -> LimitView:
     return view
 
 
-def test_c7_who_waits_for_the_start_is_told_what_redis_refused(shared_redis: EmbeddedRedis) -> None:
+def test_c7_waiting_for_the_start_raises_what_redis_refused(shared_redis: EmbeddedRedis) -> None:
     with Redis.from_url(shared_redis.url) as client:
-        client.execute_command("ACL", "SETUSER", "nobody", "on", ">secret", "+ping", "+hello")
-    url = shared_redis.url.replace("redis://", "redis://nobody:secret@")
+        client.execute_command("ACL", "SETUSER", "guest", "on", ">secret", "+ping", "+hello")
+    url = shared_redis.url.replace("redis://", "redis://guest:secret@")
     manager = RedisLeaseManager(url, name="limit")
     limiter = shared(manager)
     heard = Heard(limiter)
@@ -65,11 +65,11 @@ def test_c7_who_waits_for_the_start_is_told_what_redis_refused(shared_redis: Emb
     manager.close()
 
 
-def test_c8_who_waits_for_the_start_is_told_when_something_can_be_granted(
+def test_c8_waiting_for_the_start_returns_when_the_limit_can_grant(
     shared_redis: EmbeddedRedis,
 ) -> None:
     with Redis.from_url(shared_redis.url) as client:
-        client.flushall()  # so that nothing says that it was never used
+        client.flushall()  # so that the server may have been used before
     manager = RedisLeaseManager(shared_redis.url, name="limit")
     with shared(manager) as limiter:
         assert limiter.wait_until_provisioned(timeout=LONG) == pytest.approx(6.0, abs=2.0)
@@ -77,7 +77,7 @@ def test_c8_who_waits_for_the_start_is_told_when_something_can_be_granted(
 
 
 @pytest.mark.parametrize("format_number", [1, FORMAT + 1])
-def test_c11_what_another_version_stored_is_refused_with_what_to_do(
+def test_c11_data_of_another_version_is_refused_with_advice(
     shared_redis: EmbeddedRedis, format_number: int
 ) -> None:
     with Redis.from_url(shared_redis.url) as client:
@@ -92,16 +92,16 @@ def test_c11_what_another_version_stored_is_refused_with_what_to_do(
     limiter = shared(manager)
     heard = Heard(limiter)
     with limiter:
-        said = heard.wait_for("error").message
-        assert f"in format {format_number}" in said
-        assert f"this version needs format {FORMAT}" in said
+        text = heard.wait_for("error").message
+        assert f"in format {format_number}" in text
+        assert f"this version needs format {FORMAT}" in text
         if format_number == 1:
-            assert "dispatcher limit delete limit --old-format" in said
+            assert "dispatcher limit delete limit --old-format" in text
         assert limiter.capacity == 0
     manager.close()
 
 
-def test_c12_who_waits_for_the_start_of_a_new_limit_need_not_wait(
+def test_c12_waiting_for_the_start_of_a_new_limit_returns_immediately(
     shared_redis: EmbeddedRedis,
 ) -> None:
     manager = RedisLeaseManager(shared_redis.url, name="limit")
@@ -111,7 +111,7 @@ def test_c12_who_waits_for_the_start_of_a_new_limit_need_not_wait(
     manager.close()
 
 
-def test_who_waits_for_the_start_waits_until_there_is_an_answer() -> None:
+def test_waiting_for_the_start_lasts_until_there_is_an_answer() -> None:
     manager = Silent()
     limiter = shared(manager)
     with pytest.raises(ImproperOrderError, match=r"start\(\)"):
@@ -150,7 +150,7 @@ def test_a_limiter_that_is_stopped_ends_the_wait_for_its_start() -> None:
     assert isinstance(error, LimiterStoppedError)
 
 
-def test_c8_a_running_instance_says_when_something_can_be_granted_after_redis_forgot() -> None:
+def test_c8_after_a_loss_of_data_an_event_says_when_the_limit_can_grant() -> None:
     with EmbeddedRedis() as server:
         manager = RedisLeaseManager(server.url, name="limit", lease_time=1)
         limiter = SharedResource(
@@ -170,7 +170,7 @@ def test_c8_a_running_instance_says_when_something_can_be_granted_after_redis_fo
         manager.close()
 
 
-def test_c8_it_is_said_once_for_each_time_that_the_state_was_lost() -> None:
+def test_c8_there_is_one_event_for_each_loss_of_data() -> None:
     clock = ManualClock(100.0)
     manager = Scripted(clock)
     driven = Driven(manager=manager, clock=clock)
@@ -183,5 +183,5 @@ def test_c8_it_is_said_once_for_each_time_that_the_state_was_lost() -> None:
         manager.change = lambda request, reply: reply
         driven.run(0.6)
     driven.limiter.give_me(50)
-    heard.wait_for("target", value=50)  # after all that was said before
+    heard.wait_for("target", value=50)  # after all events before it
     assert heard.of("provision-done") == [0.0, 1.5, 1.5]

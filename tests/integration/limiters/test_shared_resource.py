@@ -1,4 +1,4 @@
-"""SharedResource on its real thread, leases in memory: what users of the seed know it by."""
+"""SharedResource on its real thread, with leases in memory, as users see it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def manager() -> MemoryLeaseManager:
     return MemoryLeaseManager(lease_time=10 * LONG)
 
 
-def told(leases: MemoryLeaseManager | None = None, **settings: Any) -> dict[str, Any]:
+def settings_with(leases: MemoryLeaseManager | None = None, **settings: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {
         "shared_capacity": 1_000,
         "factor": 100,
@@ -42,11 +42,11 @@ def told(leases: MemoryLeaseManager | None = None, **settings: Any) -> dict[str,
 
 
 def limiter_of(leases: MemoryLeaseManager | None = None, **settings: Any) -> SharedResource:
-    return SharedResource(**told(leases, **settings))
+    return SharedResource(**settings_with(leases, **settings))
 
 
 def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    """Runs it; what it returned, or raised."""
+    """Run it in a thread. Return the thread, and a list for its result or its error."""
     ended: list[object] = []
 
     def run() -> None:
@@ -60,7 +60,7 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
     return thread, ended
 
 
-# Made wrongly.
+# Wrong arguments.
 
 
 @pytest.mark.parametrize(
@@ -104,26 +104,26 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity must be more than"),
     ],
 )
-def test_a_bad_value_is_named(settings: dict[str, Any], message: str) -> None:
+def test_the_error_names_a_wrong_value(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         limiter_of(**settings)
 
 
-def test_a_period_is_rather_longer_than_it_is_said_to_be() -> None:
+def test_a_period_is_rounded_up_to_whole_milliseconds() -> None:
     periods = [(0.0011, 0.002), (0.0014, 0.002), (1 / 3, 0.334), (0.1 + 0.2, 0.3), (60, 60)]
     for given, used in periods:
         assert limiter_of(period=given).period == used
 
 
-def test_one_who_waits_for_more_than_a_float_can_hold_is_refused() -> None:
+def test_an_amount_that_is_too_large_for_sums_is_refused() -> None:
     with limiter_of() as limiter:
         with pytest.raises(ValueError, match=r"^target must be at most 1e\+100, not 1e\+308"):
-            limiter.give_me(1e308, "somebody")
+            limiter.give_me(1e308, "a caller")
         with pytest.raises(ValueError, match=r"^cost must be at most 1e\+100, not 1e\+308"):
             limiter.acquire(1e308, 1)
 
 
-def test_it_is_a_rate_limiter_and_says_what_it_is() -> None:
+def test_it_is_a_rate_limiter_and_its_repr_shows_its_options() -> None:
     limiter = limiter_of(reserved_capacity=50)
     assert isinstance(limiter, RateLimiter)
     assert limiter.max_capacity == 1_050
@@ -155,7 +155,7 @@ def test_the_order_of_calls() -> None:
         limiter.acquire(1)
 
 
-def test_a_with_block_starts_and_stops_also_when_it_is_left_by_an_error() -> None:
+def test_a_with_block_starts_and_stops_it_even_if_it_raises() -> None:
     limiter = limiter_of()
     with pytest.raises(ValueError, match="target"), limiter:
         limiter.give_me(-1)
@@ -181,7 +181,7 @@ def test_stop_leaves_nothing_behind() -> None:
     until(lambda: not threads())
 
 
-def test_c2_what_was_spent_before_a_stop_still_counts_for_who_comes_next() -> None:
+def test_c2_spending_before_a_stop_counts_for_the_next_instance() -> None:
     leases = manager()
     with limiter_of(leases, period=30) as limiter:
         assert limiter.acquire(900, LONG)
@@ -193,7 +193,7 @@ def test_c2_what_was_spent_before_a_stop_still_counts_for_who_comes_next() -> No
 # Its events.
 
 
-def test_the_events_of_the_seed_with_partitions_in_place_of_blobs() -> None:
+def test_the_events_from_start_to_stop() -> None:
     leases = manager()
     limiter = limiter_of(leases, shared_capacity=250, reserved_capacity=10)
     heard = Heard(limiter)
@@ -227,21 +227,21 @@ def test_the_events_of_the_seed_with_partitions_in_place_of_blobs() -> None:
     assert "error" not in heard.names
 
 
-def test_c2_what_is_given_back_at_the_end_is_told_once_and_nothing_is_missed() -> None:
-    told: list[tuple[str, float]] = []
+def test_c2_each_partition_given_back_at_the_end_is_one_event() -> None:
+    received: list[tuple[str, float]] = []
     limiter = SharedResource(
         shared_capacity=400, factor=100, lease_manager=MemoryLeaseManager(), max_interval=0.1
     )
     limiter.add_listener(
-        lambda event: told.append((event.name, event.value)), "allocated", "released", "failed"
+        lambda event: received.append((event.name, event.value)), "allocated", "released", "failed"
     )
     with limiter:
         limiter.give_me(400)
-        until(lambda: [name for name, _ in told] == 4 * ["allocated"])
-    assert sorted(told[4:]) == [("released", index) for index in range(4)]
+        until(lambda: [name for name, _ in received] == 4 * ["allocated"])
+    assert sorted(received[4:]) == [("released", index) for index in range(4)]
 
 
-def test_a_second_one_verifies_what_the_first_one_created_and_follows_it() -> None:
+def test_a_second_instance_verifies_the_limit_of_the_first_and_adopts_its_terms() -> None:
     leases = manager()
     with limiter_of(leases, shared_capacity=300) as first:
         until(lambda: leases.look())
@@ -258,7 +258,7 @@ def test_a_second_one_verifies_what_the_first_one_created_and_follows_it() -> No
             assert heard.names.count("error") == 1
 
 
-def test_who_wants_more_than_there_is_hears_how_many_it_did_not_get() -> None:
+def test_an_event_says_how_many_partitions_an_instance_did_not_get() -> None:
     leases = manager()
     with limiter_of(leases) as first, limiter_of(leases) as second:
         first.give_me(5_000)
@@ -273,18 +273,18 @@ def test_a_listener_can_be_removed_and_names_are_checked() -> None:
     limiter = limiter_of()
     with pytest.raises(ValueError, match=r"names must .* SharedResource, not 'batch'; .*allocated"):
         limiter.add_listener(print, "batch")
-    heard: list[str] = []
-    with limiter.add_listener(lambda event: heard.append(event.name), "connected"):
+    received: list[str] = []
+    with limiter.add_listener(lambda event: received.append(event.name), "connected"):
         pass
     with limiter:
         assert limiter.acquire(1, LONG)
-    assert heard == []
+    assert received == []
 
 
-# Spending it.
+# Spending capacity.
 
 
-def test_c1_reserved_and_shared_are_had_together_and_no_more() -> None:
+def test_c1_reserved_and_shared_capacity_are_granted_together_and_no_more() -> None:
     with limiter_of(reserved_capacity=100, period=60) as limiter:
         assert limiter.max_capacity == 1_100
         assert limiter.acquire(1_100, LONG)
@@ -292,7 +292,7 @@ def test_c1_reserved_and_shared_are_had_together_and_no_more() -> None:
         assert not limiter.acquire(50, 0)
 
 
-def test_reserved_alone_needs_no_lease_manager() -> None:
+def test_reserved_capacity_alone_needs_no_lease_manager() -> None:
     limiter = SharedResource(reserved_capacity=50)
     heard = Heard(limiter)
     with limiter:
@@ -308,7 +308,7 @@ def test_reserved_alone_needs_no_lease_manager() -> None:
     assert heard.names[:3] == ["provision-start", "capacity", "provision-done"]
 
 
-def test_c4_acquire_refuses_at_once_what_could_never_be_had() -> None:
+def test_c4_acquire_immediately_refuses_a_cost_that_could_never_be_granted() -> None:
     with limiter_of(reserved_capacity=100) as limiter:
         with pytest.raises(ExceedsCapacityError) as caught:
             limiter.acquire(1_101)
@@ -316,7 +316,7 @@ def test_c4_acquire_refuses_at_once_what_could_never_be_had() -> None:
         assert limiter.acquire(1_100, LONG)
 
 
-def test_a_timeout_says_no_and_leaves_nothing() -> None:
+def test_after_a_timeout_acquire_returns_false_and_nothing_is_wanted() -> None:
     with limiter_of(period=60) as limiter:
         assert limiter.acquire(1_000, LONG)
         assert not limiter.acquire(100, 0)
@@ -340,7 +340,7 @@ def test_first_come_first_served_among_threads_and_coroutines() -> None:
         big.join(LONG)
         small.join(LONG)
     heard.wait_for("shutdown")
-    # What is wanted says who has left the line: the dear one first.
+    # The target shows which caller has left the line: the large one first.
     assert heard.of("target") == [1_000, 0, 500, 501, 1, 0]
 
 
@@ -360,7 +360,7 @@ def test_a_coroutine_that_is_cancelled_lets_the_next_one_through() -> None:
         asyncio.run(scenario(limiter))
 
 
-def test_stop_tells_everybody_who_waits() -> None:
+def test_stop_ends_every_waiting_call() -> None:
     limiter = limiter_of(period=60)
     limiter.start()
     heard = Heard(limiter)
@@ -374,8 +374,8 @@ def test_stop_tells_everybody_who_waits() -> None:
         assert isinstance(ended[0], LimiterStoppedError)
 
 
-def test_c1_fifty_threads_and_no_window_over() -> None:
-    limiter = Charging(**told(shared_capacity=2_000, reserved_capacity=100))
+def test_c1_with_fifty_threads_no_window_is_over_the_limit() -> None:
+    limiter = Charging(**settings_with(shared_capacity=2_000, reserved_capacity=100))
     with limiter:
 
         def work() -> None:
@@ -391,7 +391,7 @@ def test_c1_fifty_threads_and_no_window_over() -> None:
     assert verify(limiter.log, 2_100).holds
 
 
-# Batchers on it.
+# Batchers that use it.
 
 
 def note_into(log: list[Spent], name: str) -> Watcher:
@@ -419,7 +419,7 @@ def test_c1_several_batchers_on_one_limiter_and_on_several() -> None:
     assert verify(log, 3_000).holds
 
 
-def test_a_batcher_starts_and_stops_a_limiter_that_nobody_started() -> None:
+def test_a_batcher_starts_and_stops_a_limiter_that_was_not_started() -> None:
     limiter, log = limiter_of(), list[Spent]()
     with Batcher(rate_limiter=limiter) as batcher:
         assert limiter.started
@@ -428,10 +428,10 @@ def test_a_batcher_starts_and_stops_a_limiter_that_nobody_started() -> None:
     assert not limiter.started
 
 
-# Changing it.
+# Changes of its capacity.
 
 
-def test_c9_a_capacity_that_is_changed_is_followed_by_all() -> None:
+def test_c9_all_instances_adopt_a_new_capacity() -> None:
     leases = manager()
     with limiter_of(leases) as one, limiter_of(leases, reserved_capacity=5) as other:
         one.give_me(9_000)
@@ -448,7 +448,7 @@ def test_c9_a_capacity_that_is_changed_is_followed_by_all() -> None:
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_c9_who_changes_the_capacity_leaves_the_factor_as_it_is(joined: bool) -> None:
+def test_c9_a_change_of_the_capacity_does_not_change_the_factor(joined: bool) -> None:
     leases = manager()
 
     def look() -> LimitView:
@@ -473,7 +473,7 @@ def test_c9_who_changes_the_capacity_leaves_the_factor_as_it_is(joined: bool) ->
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), "9"])
-def test_a_bad_capacity_is_named(bad: float) -> None:
+def test_the_error_names_a_wrong_capacity(bad: float) -> None:
     with limiter_of() as limiter:
         with pytest.raises(ValueError, match=r"^capacity must be .*, not"):
             limiter.set_shared_capacity(bad)
@@ -486,7 +486,7 @@ def test_a_bad_capacity_is_named(bad: float) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_c9_what_no_longer_fits_fails_through_on_failure(shared: bool) -> None:
+def test_c9_operations_that_no_longer_fit_fail_through_on_failure(shared: bool) -> None:
     failed: list[tuple[list[object], BaseException]] = []
 
     def on_failure(operations: list[Operation], error: BaseException) -> None:
@@ -503,23 +503,23 @@ def test_c9_what_no_longer_fits_fails_through_on_failure(shared: bool) -> None:
     watcher = Watcher(note_into(log, "a").on_batch, on_failure=on_failure)
     with limiter, Batcher(rate_limiter=limiter, clock=clock) as batcher:
         assert limiter.acquire(limiter.max_capacity, LONG)
-        batcher.enqueue(Operation(watcher, 800, "dear"))
-        batcher.enqueue(Operation(watcher, 20, "cheap"))
+        batcher.enqueue(Operation(watcher, 800, "large"))
+        batcher.enqueue(Operation(watcher, 20, "small"))
         if shared:
             limiter.set_shared_capacity(300)
         else:
             limiter.set_reserved_capacity(200)
         until(lambda: failed)
-        assert failed[0][0] == ["dear"]
+        assert failed[0][0] == ["large"]
         assert isinstance(failed[0][1], ExceedsCapacityError)
         with pytest.raises(ExceedsCapacityError):
-            batcher.enqueue(Operation(watcher, 800, "dear"))
+            batcher.enqueue(Operation(watcher, 800, "large"))
         clock.advance(61)
         assert batcher.drain(LONG)
     assert [entry.cost for entry in log] == [20]
 
 
-def test_c9_who_waits_for_what_no_longer_fits_is_told() -> None:
+def test_c9_a_waiting_call_whose_cost_no_longer_fits_raises() -> None:
     with limiter_of(reserved_capacity=500, shared_capacity=100, period=60) as limiter:
         heard = Heard(limiter)
         assert limiter.acquire(600, LONG)
@@ -530,11 +530,11 @@ def test_c9_who_waits_for_what_no_longer_fits_is_told() -> None:
         assert isinstance(ended[0], ExceedsCapacityError)
 
 
-# Cheap.
+# Few requests.
 
 
 class Counting(MemoryLeaseManager):
-    """Counts what it is asked."""
+    """Counts the requests that it receives."""
 
     calls = 0
 
@@ -543,14 +543,14 @@ class Counting(MemoryLeaseManager):
         return super().sync(request)
 
 
-def test_c6_nothing_is_asked_while_nothing_is_to_be_done() -> None:
+def test_c6_an_idle_limiter_sends_no_request() -> None:
     leases = Counting(lease_time=1)
     limiter = limiter_of(leases)
     heard = Heard(limiter)
     with limiter:
         assert limiter.acquire(100, LONG)
         heard.wait_for("released")
-        # It has given all back, and now it sleeps until somebody wakes it.
+        # It has given everything back, and now it sleeps until it is woken.
         until(lambda: limiter._next_request()[1] is None)
         calls = leases.calls
         assert not threading.Event().wait(0.5)

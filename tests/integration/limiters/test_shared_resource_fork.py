@@ -1,4 +1,4 @@
-"""A process that forks while it holds capacity: law B10 as far as limiters go, and C2."""
+"""A process that forks while it holds capacity: law B10 for limiters, and C2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def exit_code_of(do: Callable[[], bool]) -> int:
-    """Of a forked child: 0 if `do` says that all is well there."""
+    """Return the exit code of a forked child: 0 if `do` returns True there."""
     child = os.fork()
     if not child:
         try:
@@ -39,7 +39,7 @@ def exit_code_of(do: Callable[[], bool]) -> int:
     return ended[0]
 
 
-def test_b10_a_child_begins_anew_as_another_instance_that_is_not_started() -> None:
+def test_b10_in_a_child_the_limiter_is_another_instance_that_is_not_started() -> None:
     limiter = SharedResource(
         shared_capacity=100, reserved_capacity=7, lease_manager=MemoryLeaseManager()
     )
@@ -48,19 +48,19 @@ def test_b10_a_child_begins_anew_as_another_instance_that_is_not_started() -> No
         parent = limiter.instance
 
         def child() -> bool:
-            anew = limiter.instance != parent and not limiter.started
-            anew = anew and limiter.partitions == 0 and limiter.capacity == 7
+            is_new = limiter.instance != parent and not limiter.started
+            is_new = is_new and limiter.partitions == 0 and limiter.capacity == 7
             with pytest.raises(ImproperOrderError):
                 limiter.acquire(1, 1)
             with limiter:
-                return anew and limiter.acquire(20, LONG)
+                return is_new and limiter.acquire(20, LONG)
 
         assert exit_code_of(child) == 0
         assert limiter.instance == parent
         assert limiter.acquire(20, LONG)
 
 
-def test_b10_a_fork_while_the_memory_is_being_used_does_not_lock_the_child_out() -> None:
+def test_b10_a_fork_while_a_thread_holds_the_lock_does_not_lock_the_child() -> None:
     manager = MemoryLeaseManager()
     limiter = SharedResource(shared_capacity=100, lease_manager=manager)
     inside, done = threading.Event(), threading.Event()

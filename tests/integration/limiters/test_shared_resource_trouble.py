@@ -1,4 +1,4 @@
-"""SharedResource on its real thread, with lease managers that misbehave: laws C7 and C8."""
+"""SharedResource on its real thread, with lease managers that fail: laws C7 and C8."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import LONG, Heard, until
 
 
 class Moody(MemoryLeaseManager):
-    """A lease manager of the user's own; `mood` may raise, block, or answer something else."""
+    """A user's lease manager. `mood` may raise, block, or return another answer."""
 
     def __init__(self) -> None:
         super().__init__(lease_time=1)
@@ -59,7 +59,7 @@ def raising(error: BaseException) -> Callable[[], object]:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
+def test_c7_the_limiter_goes_on_after_any_error_of_its_lease_manager(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = Moody()
@@ -75,8 +75,8 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
         manager.mood = lambda: None
         heard.wait_for("connected", times=2)
         assert limiter.acquire(20, LONG)
-        said = [it.message.split(":")[1] for it in caplog.records if "limiters" in it.name]
-        assert said == [
+        logged = [it.message.split(":")[1] for it in caplog.records if "limiters" in it.name]
+        assert logged == [
             " requests are not served; only what is still held can be spent",
             " requests are served again, and shared capacity is requested",
         ]
@@ -84,7 +84,7 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
     assert heard.names.count("error") == 1
 
 
-def test_c7_an_answer_that_is_none_is_told_and_survived() -> None:
+def test_c7_an_answer_of_a_wrong_type_is_reported_and_the_limiter_goes_on() -> None:
     manager = Moody()
     manager.mood = lambda: "an answer"
     limiter = limiter_of(manager)
@@ -95,7 +95,7 @@ def test_c7_an_answer_that_is_none_is_told_and_survived() -> None:
         assert limiter.acquire(20, LONG)
 
 
-def test_c7_who_has_nothing_to_ask_says_of_nobody_that_he_does_not_answer() -> None:
+def test_c7_an_idle_limiter_does_not_report_whether_it_is_connected() -> None:
     manager = Moody()
     limiter = limiter_of(manager)
     with limiter:
@@ -105,7 +105,8 @@ def test_c7_who_has_nothing_to_ask_says_of_nobody_that_he_does_not_answer() -> N
             manager.mood = raising(LeaseManagerError("no answer"))
             until(lambda: limiter.standing().connected is False)
             limiter.give_me(0)
-            until(lambda: limiter.standing().connected is None)  # it is idle: who could know?
+            # it sends nothing, so it has no answer
+            until(lambda: limiter.standing().connected is None)
             manager.mood = lambda: None
         manager.mood = raising(LeaseManagerError("no answer"))
         limiter.give_me(100)
@@ -136,14 +137,14 @@ def test_stop_does_not_wait_for_a_lease_manager_that_never_answers() -> None:
 
 
 @pytest.mark.parametrize("target", [float("inf"), float("nan"), -1, "1", None])
-def test_a_target_that_is_none_is_named_and_harms_nothing(target: object) -> None:
+def test_the_error_names_a_wrong_target_and_the_limiter_goes_on(target: object) -> None:
     with limiter_of(Moody()) as limiter:
         with pytest.raises(ValueError, match=r"^target must be .*, not"):
             limiter.give_me(target)
         assert limiter.acquire(20, LONG)
 
 
-def test_a_listener_that_raises_or_stops_the_limiter_harms_nothing() -> None:
+def test_a_listener_may_raise_or_stop_the_limiter() -> None:
     limiter = limiter_of(Moody())
     stopped = threading.Event()
 
@@ -160,7 +161,7 @@ def test_a_listener_that_raises_or_stops_the_limiter_harms_nothing() -> None:
     heard.wait_for("shutdown")
 
 
-def test_c7_no_flood_though_each_error_says_something_else() -> None:
+def test_c7_errors_with_different_texts_do_not_flood_the_listeners() -> None:
     manager = Moody()
     numbers = itertools.count()
     asked = threading.Semaphore(0)
@@ -182,7 +183,7 @@ def test_c7_no_flood_though_each_error_says_something_else() -> None:
     assert 1 <= heard.names.count("error") <= 5
 
 
-def test_a_reply_that_makes_no_sense_is_told_and_leaves_what_is_reserved() -> None:
+def test_after_an_impossible_reply_only_reserved_capacity_can_be_used() -> None:
     manager = Moody()
     limiter = limiter_of(manager, reserved_capacity=10)
     heard = Heard(limiter)
@@ -196,7 +197,7 @@ def test_a_reply_that_makes_no_sense_is_told_and_leaves_what_is_reserved() -> No
         assert limiter.acquire(10, LONG)
 
 
-def test_c6_a_lease_of_no_length_does_not_make_it_ask_all_the_time() -> None:
+def test_c6_a_lease_without_a_length_does_not_cause_constant_requests() -> None:
     manager = Moody()
     limiter = limiter_of(manager)
     asked: list[float] = []

@@ -10,7 +10,7 @@ import pytest
 from dispatcher.timeline import Timeline
 from dispatcher.worker import Worker
 from limiters.embedded import EmbeddedRedis
-from tests.integration.worker.handled import SOON, Made
+from tests.integration.worker.handled import SOON, KeeperTime, Made
 
 
 @pytest.fixture
@@ -18,6 +18,11 @@ def timeline(shared_redis: EmbeddedRedis) -> Iterator[Timeline]:
     made = Timeline(shared_redis.url, "work", buckets=4)
     yield made
     made.close()
+
+
+@pytest.fixture
+def keeper_time(monkeypatch: pytest.MonkeyPatch) -> KeeperTime:
+    return KeeperTime(monkeypatch)
 
 
 @pytest.fixture

@@ -8,36 +8,37 @@ from contextlib import closing
 from dispatcher import ProvisionedResource, Throttled
 from dispatcher.timeline import Lease, Message, Status, Timeline
 from limiters.embedded import EmbeddedRedis
-from tests.integration.worker.handled import Made, Noted, create, dead, leased, many
+from tests.integration.worker.handled import KeeperTime, Made, Noted, create, dead, leased, many
 from tests.waiting import until
 
 
-def test_t3_leases_of_what_is_handled_for_long_are_kept(timeline: Timeline, run: Made) -> None:
-    create(timeline, Message("x"))
+def test_t3_leases_of_what_is_handled_for_long_are_kept(
+    timeline: Timeline, run: Made, keeper_time: KeeperTime
+) -> None:
+    create(timeline, Message("x", id="x"))
     go_on = threading.Event()
-    worker = run(lambda messages: go_on.wait(60) and None, lease_time=6)
+    worker = run(lambda messages: go_on.wait(60) and None, **KeeperTime.OPTIONS)
     until(lambda: worker.in_flight)
-    ends: set[int] = set()
+    [leased] = timeline.operator().peek(1)
+    assert leased.status is Status.PROCESSING
 
-    def is_extended_twice() -> bool:
-        [leased] = timeline.operator().peek(1)
-        assert leased.status is Status.PROCESSING
-        ends.add(leased.time)
-        return len(ends) > 2
+    keeper_time.extends("x")
 
-    until(is_extended_twice)
+    [extended] = timeline.operator().peek(1)
+    assert (extended.status, extended.time > leased.time) == (Status.PROCESSING, True)
     go_on.set()
     until(lambda: worker.totals.done == 1)
     assert worker.totals.lost == 0
 
 
 def test_t3_what_is_lost_before_it_begins_does_not_begin(
-    timeline: Timeline, run: Made, shared_redis: EmbeddedRedis
+    timeline: Timeline, run: Made, shared_redis: EmbeddedRedis, keeper_time: KeeperTime
 ) -> None:
     create(timeline, *many(2))
     go_on, begun = threading.Event(), Noted(lambda messages: go_on.wait(60) and None)
     limiter = ProvisionedResource(1)
-    worker = run(begun, lease_time=6, concurrency=1, max_batch_size=1, rate_limiter=limiter)
+    own = {"concurrency": 1, "max_batch_size": 1, "rate_limiter": limiter}
+    worker = run(begun, **own, **KeeperTime.OPTIONS)
     until(lambda: worker.in_flight == 1)
     worker._calls.batch_time = 0.001  # as if a slot were free in no time: it leases one ahead
     limiter.set_capacity(1_000)
@@ -47,6 +48,7 @@ def test_t3_what_is_lost_before_it_begins_does_not_begin(
     ) as same:  # another consumer takes what it has, by its name
         taken = same.consumer(worker.consumer.id).active()
     assert len(taken) == 2
+    keeper_time.next_extension()
     until(lambda: all(one.lost for one in worker._holds._waiting))
     go_on.set()
     until(lambda: worker.totals.lost == 2)

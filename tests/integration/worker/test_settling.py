@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import random
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from redis import Redis
 
 from dispatcher import Reject, Retry
-from dispatcher.timeline import Lease, Message, MessageOutcome, Timeline
+from dispatcher.timeline import Consumer, Lease, Message, MessageOutcome, Timeline
 from limiters.embedded import EmbeddedRedis
-from tests.integration.worker.handled import Made, Noted, create, dead, many
-from tests.waiting import until
-
-LEASE = 6.0
-"""Seconds: the thread that extends leases may be switched out for two thirds of it."""
+from tests.integration.worker.handled import KeeperTime, Made, Noted, create, dead, many
+from tests.waiting import LONG, until
 
 
-def none_for_another(timeline: Timeline, seconds: float) -> None:
-    """Nothing is free for another consumer, for so long."""
-    other = timeline.consumer("other")
-    end = time.monotonic() + seconds
+class HeldUp:
+    """Settling waits until it may go on."""
 
-    def is_over() -> bool:
-        assert other.lease(10, 1) == []
-        return time.monotonic() >= end
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._began, self._go_on = threading.Event(), threading.Event()
+        settle = Consumer.settle
 
-    until(is_over)
+        def slow(consumer: Consumer, endings: Any) -> list[MessageOutcome]:
+            self._began.set()
+            self._go_on.wait()
+            return settle(consumer, endings)
+
+        monkeypatch.setattr(Consumer, "settle", slow)
+
+    def wait(self) -> None:
+        """Wait until settling is held up."""
+        assert self._began.wait(LONG)
+
+    def go_on(self) -> None:
+        """Let the call that is held up settle."""
+        self._go_on.set()
+
+
+@pytest.fixture
+def held_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldUp]:
+    held = HeldUp(monkeypatch)
+    yield held
+    held.go_on()
 
 
 def scripts_run(server: EmbeddedRedis) -> int:
@@ -85,46 +99,28 @@ def dead_of_all(timeline: Timeline) -> dict[str, str]:
 
 
 def test_t3_leases_are_extended_however_long_settling_takes(
-    timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
+    timeline: Timeline, run: Made, held_up: HeldUp, keeper_time: KeeperTime
 ) -> None:
     create(timeline, *many(2))
-    settling, go_on = threading.Event(), threading.Event()
+    go_on = threading.Event()
 
     def handle(messages: Sequence[Lease]) -> None:
         if messages[0].id == "m1":
-            go_on.wait(50)
+            go_on.wait(60)
 
-    worker = run(handle, lease_time=LEASE, max_batch_size=1)
-    settle = worker.consumer.settle
-
-    def slow(endings: Any) -> list[MessageOutcome]:
-        settling.set()
-        go_on.wait(50)
-        return settle(endings)
-
-    monkeypatch.setattr(worker.consumer, "settle", slow)
-    assert settling.wait(30)
-    none_for_another(timeline, 2.5 * LEASE)
+    worker = run(handle, max_batch_size=1, **KeeperTime.OPTIONS)
+    held_up.wait()
+    keeper_time.extends("m0", "m1")  # one is being settled, one is still being handled
+    held_up.go_on()
     go_on.set()
     until(lambda: worker.totals.done == 2)
     assert worker.totals.lost == 0
 
 
-def test_what_is_being_settled_takes_room(
-    timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_being_settled_takes_room(timeline: Timeline, run: Made, held_up: HeldUp) -> None:
     create(timeline, *many(200))
-    settling, go_on = threading.Event(), threading.Event()
     worker = run(Noted(), max_batch_size=5, concurrency=2)
-    settle = worker.consumer.settle
-
-    def slow(endings: Any) -> list[MessageOutcome]:
-        settling.set()
-        go_on.wait(30)
-        return settle(endings)
-
-    monkeypatch.setattr(worker.consumer, "settle", slow)
-    assert settling.wait(30)
+    held_up.wait()
     other = timeline.consumer("other")
     taken = 0
 
@@ -135,26 +131,18 @@ def test_what_is_being_settled_takes_room(
 
     until(takes)
     assert worker.totals.leased <= 20, "two slots of five run, two of five are being settled"
-    go_on.set()
+    held_up.go_on()
     until(lambda: worker.totals.done + taken == 200)
 
 
 def test_what_cannot_be_read_is_kept_until_it_is_settled(
-    timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
+    timeline: Timeline, run: Made, held_up: HeldUp, keeper_time: KeeperTime
 ) -> None:
     create(timeline, *many(3))
-    settling, go_on = threading.Event(), threading.Event()
-    worker = run(Noted(), lease_time=LEASE, cost="units", max_attempts=1)
-    settle = worker.consumer.settle
-
-    def slow(endings: Any) -> list[MessageOutcome]:
-        settling.set()
-        go_on.wait(50)
-        return settle(endings)
-
-    monkeypatch.setattr(worker.consumer, "settle", slow)
-    assert settling.wait(30)
-    none_for_another(timeline, 2 * LEASE)
-    go_on.set()
+    worker = run(Noted(), cost="units", max_attempts=1, **KeeperTime.OPTIONS)
+    held_up.wait()
+    until(lambda: worker.totals.leased == 3)
+    keeper_time.extends("m0", "m1", "m2")
+    held_up.go_on()
     until(lambda: worker.totals.dead == 3)
     assert set(dead(timeline)) == {"m0", "m1", "m2"}

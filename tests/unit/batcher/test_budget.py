@@ -1,4 +1,4 @@
-"""What one plan may spend, by operation."""
+"""The budget of one plan: which operations it pays for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def operation(cost: float) -> Operation:
     return Operation(Watcher(lambda batch: None), cost, "")
 
 
-def test_what_is_taken_is_left_no_more_and_what_does_not_fit_takes_nothing() -> None:
+def test_a_cost_that_fits_is_spent_and_one_that_does_not_fit_spends_nothing() -> None:
     budget = Allowance(10, burst=10)
 
     assert budget.take(operation(7))
@@ -24,7 +24,7 @@ def test_what_is_taken_is_left_no_more_and_what_does_not_fit_takes_nothing() -> 
     assert budget.take(operation(3))
 
 
-def test_fractions_that_add_up_to_all_of_it_fit() -> None:
+def test_fractions_that_add_up_to_the_whole_budget_fit() -> None:
     budget = Allowance(0.3, burst=1)
 
     assert [budget.take(operation(0.1)) for _ in range(4)] == [True, True, True, False]
@@ -38,7 +38,7 @@ def test_without_a_limit_everything_fits(cost: float) -> None:
 
 
 @pytest.mark.parametrize(("ready", "limit"), [(100, math.inf), (2_000, 1_000)])
-def test_batches_are_evened_out_only_where_a_grant_falls_short(ready: float, limit: float) -> None:
+def test_batches_are_made_even_only_if_a_grant_is_too_small(ready: float, limit: float) -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(1_000, clock=clock)
     with limiter:

@@ -1,4 +1,4 @@
-"""The door of the buffer: the room, those outside, and what is withdrawn."""
+"""The bounded buffer: its room, the callers outside, and operations that are withdrawn."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def publish_many(buffer: Buffer, count: int) -> Chunk:
 
 
 def take(buffer: Buffer) -> list[Operation]:
-    """As the engine does."""
+    """Take the operations out of the buffer in the way of the engine."""
     taken: list[Operation] = []
     for run in buffer.take():
         mine = [one for one in run.operations if one._where is run.claim]
@@ -53,11 +53,11 @@ def take(buffer: Buffer) -> list[Operation]:
 
 
 @given(st.data())
-def test_the_bound_is_exact_whatever_is_withdrawn_or_comes_back(data: st.DataObject) -> None:
+def test_the_bound_is_exact_after_any_withdrawals_and_returns(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 5))
     buffer = Buffer(size, silent)
     waiting: list[Operation] = []
-    """What was published, in order, and neither taken nor withdrawn."""
+    """Operations that were published, in order, and neither taken nor withdrawn."""
     taken = 0
     for _ in range(data.draw(st.integers(0, 40))):
         action = data.draw(st.sampled_from(["one", "some", "take", "leave", "back"]))
@@ -94,7 +94,7 @@ def test_the_bound_is_exact_whatever_is_withdrawn_or_comes_back(data: st.DataObj
         assert buffer.arrived() == (accepted, accepted)
 
 
-def test_those_accepted_are_taken_though_others_are_back() -> None:
+def test_accepted_operations_are_taken_although_others_come_back() -> None:
     buffer = Buffer(2, silent)
     accepted = [publish(buffer), publish(buffer)]
     buffer.come_back(2)
@@ -107,7 +107,7 @@ def test_those_accepted_are_taken_though_others_are_back() -> None:
     assert take(buffer) == [outside]
 
 
-def test_the_line_is_let_in_in_the_order_of_coming() -> None:
+def test_waiting_callers_are_let_in_in_order_of_arrival() -> None:
     buffer = Buffer(1, silent)
     publish(buffer)
     entered: list[object] = []
@@ -128,7 +128,7 @@ def test_the_line_is_let_in_in_the_order_of_coming() -> None:
     assert entered == [0, 1, 2]
 
 
-def test_waiting_ends_when_time_is_up_or_the_door_closes() -> None:
+def test_waiting_ends_after_its_timeout_or_when_the_buffer_closes() -> None:
     buffer = Buffer(1, silent)
     publish(buffer)
     with pytest.raises(BufferFullError, match="1 places are taken"):
@@ -153,13 +153,13 @@ def test_an_operation_with_two_claims_is_taken_once() -> None:
     assert buffer.room == 3
 
 
-def test_others_may_publish_whenever_the_garbage_collector_runs() -> None:
+def test_other_threads_may_publish_whenever_the_garbage_collector_runs() -> None:
     buffer = Buffer(100, silent)
     publish_many(buffer, 2)
     line = [publish(buffer) for _ in range(3)]
 
     def publish_one(phase: str, facts: object) -> None:
-        """A finalizer runs, and with it another thread."""
+        """Act as another thread that runs because of a finalizer."""
         buffer.inbox.append(line[0])
         buffer.line[len(buffer.line)] = WaitingCaller(line[0], None, silent)
 

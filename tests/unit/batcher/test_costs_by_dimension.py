@@ -1,4 +1,5 @@
-"""A Batcher under a limit of several dimensions: its door, its target, what it charges and asks."""
+"""A Batcher under a limit of several dimensions: which costs it accepts, its target, what it
+charges and what it asks for."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def spent(crank: Crank) -> Any:
     return limiter.standing().spent_reserved
 
 
-# The door (law V7).
+# Which costs are accepted (law V7).
 
 Enqueue = Callable[[Batcher, Operation], None]
 
@@ -86,12 +87,12 @@ def test_v7_a_cost_that_could_never_be_granted_is_refused_by_its_dimension(
 
 
 @ways
-def test_v7_a_batch_cost_and_an_operation_that_are_too_much_together_are_both_named(
+def test_v7_if_an_operation_and_its_batch_cost_too_much_together_the_error_names_both(
     enqueue: Enqueue,
 ) -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(API))
     watcher = Watcher(ignore, batch_cost={"requests": 1, "tokens": 100})
-    says = "costs 8901 of tokens and its batch 100 of tokens besides, more than .* of 9000 of"
+    says = "costs 8901 of tokens and its batch 100 of tokens in addition, more than .* of 9000 of"
     with pytest.raises(TooExpensiveError, match=says) as caught:
         enqueue(batcher, Operation(watcher, {"tokens": 8_901}, None))
     assert caught.value.dimension == "tokens"
@@ -99,7 +100,7 @@ def test_v7_a_batch_cost_and_an_operation_that_are_too_much_together_are_both_na
 
 
 @pytest.mark.parametrize("batch_cost", [{"request": 1}, 1])
-def test_v7_a_batch_cost_of_no_dimension_of_the_limit_is_refused(batch_cost: Any) -> None:
+def test_v7_a_batch_cost_in_a_dimension_without_a_limit_is_refused(batch_cost: Any) -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(API))
     watcher = Watcher(ignore, batch_cost=batch_cost)
     with pytest.raises(ArgumentError, match=r"^batch_cost"):
@@ -107,20 +108,24 @@ def test_v7_a_batch_cost_of_no_dimension_of_the_limit_is_refused(batch_cost: Any
     assert batcher.needs_capacity == Costs()
 
 
-def test_v7_of_a_number_and_a_batch_cost_the_sum_is_held_against_the_limit() -> None:
+def test_v7_the_sum_of_a_cost_and_a_batch_cost_in_numbers_must_fit_the_limit() -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(100))
     plain, dear = Watcher(ignore), Watcher(ignore, batch_cost=10)
     batcher.enqueue(Operation(plain, 95, None))
     batcher.enqueue_many([Operation(plain, 95, None), Operation(dear, 90, None)])
-    for _ in range(2):  # also once the watcher is known
-        with pytest.raises(TooExpensiveError, match="costs 95 and its batch 10 besides, more than"):
+    for _ in range(2):  # the second time the watcher is registered
+        with pytest.raises(
+            TooExpensiveError, match="costs 95 and its batch 10 in addition, more than"
+        ):
             batcher.enqueue(Operation(dear, 95, None))
-        with pytest.raises(TooExpensiveError, match="costs 95 and its batch 10 besides, more than"):
+        with pytest.raises(
+            TooExpensiveError, match="costs 95 and its batch 10 in addition, more than"
+        ):
             batcher.enqueue_many([Operation(plain, 95, None), Operation(dear, 95, None)])
     assert batcher.needs_capacity == 280
 
 
-def test_a_cost_in_the_one_dimension_of_a_limit_is_a_number_there() -> None:
+def test_a_cost_in_the_only_dimension_of_a_limit_becomes_a_number() -> None:
     crank = under(Limits(tokens=Rate(1_000)))
     watcher = Watcher(ignore, batch_cost={"tokens": 5})
     operation = Operation(watcher, {"tokens": 12}, None)
@@ -132,7 +137,7 @@ def test_a_cost_in_the_one_dimension_of_a_limit_is_a_number_there() -> None:
     assert spent(crank) == 40 + 3 * 5
 
 
-def test_a_part_of_a_slot_is_refused() -> None:
+def test_a_fraction_of_a_slot_is_refused() -> None:
     for limits in (CALLS, Limits(calls=InFlight(2))):
         batcher = Batcher(rate_limiter=ProvisionedResource(limits))
         with pytest.raises(ArgumentError, match="be a whole number"):
@@ -150,7 +155,7 @@ def test_without_a_limiter_costs_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("cost", [-1, {"tokens": -1}, {"": 1}, {"tokens": 2**100}, {3: 1}, "4"])
-def test_costs_that_are_none_are_refused_when_they_are_given(cost: Any) -> None:
+def test_impossible_costs_are_refused_immediately(cost: Any) -> None:
     with pytest.raises(ArgumentError, match=r"^cost"):
         Operation(Watcher(ignore), cost, None)
     if cost != {"tokens": 2**100}:
@@ -159,14 +164,14 @@ def test_costs_that_are_none_are_refused_when_they_are_given(cost: Any) -> None:
 
 
 @ways
-def test_a_batcher_that_is_stopped_accepts_no_cost_in_dimensions_either(enqueue: Enqueue) -> None:
+def test_a_stopped_batcher_accepts_no_cost_in_dimensions_either(enqueue: Enqueue) -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(API))
     batcher.stop()
     with pytest.raises(BatcherStoppedError):
         enqueue(batcher, Operation(Watcher(ignore), {"tokens": 1}, None))
 
 
-def test_c9_what_fits_no_more_in_one_dimension_fails_by_its_name() -> None:
+def test_c9_an_operation_that_no_longer_fits_fails_with_the_name_of_the_dimension() -> None:
     crank = under(API)
     watcher = Watcher(ignore, batch_cost={"requests": 1}, on_failure=ignored)
     crank.enqueue(*(Operation(watcher, {"tokens": n}, n) for n in (9_000, 8_000, 4_000)))
@@ -181,7 +186,7 @@ def test_c9_what_fits_no_more_in_one_dimension_fails_by_its_name() -> None:
     assert crank.engine.open_work.read()[0] == {"tokens": 4_000}
 
 
-# The target (law B3).
+# The target of the Batcher (law B3).
 
 
 def test_b3_the_target_is_the_cost_of_operations_by_dimension_without_batch_costs() -> None:
@@ -215,7 +220,7 @@ def test_b3_the_audit_repairs_a_target_in_the_dimension_that_is_wrong() -> None:
     assert crank.engine.open_work.read()[0] == Costs()
 
 
-# What is charged (law V3).
+# What a batch is charged (law V3).
 
 
 def test_v3_each_batch_pays_its_cost_once_and_a_retry_pays_it_again() -> None:
@@ -242,7 +247,7 @@ def test_v3_a_batch_of_operations_that_cost_nothing_waits_for_its_own_cost() -> 
     assert all(len(batch) == 5 for _, batch in crank.raised if batch[0].payload != "free")
 
 
-def test_v3_of_a_scarce_limit_in_numbers_batches_wait_until_they_are_worth_their_own_cost() -> None:
+def test_v3_under_a_scarce_limit_batches_wait_until_they_are_worth_their_own_cost() -> None:
     crank = under(100)
     watcher = Watcher(ignore, max_batch_size=50, batch_cost=20)
     crank.enqueue(*batchable(watcher, *range(5_000)))
@@ -270,7 +275,7 @@ def test_v2_a_batch_that_lacks_one_dimension_holds_nothing_of_another() -> None:
 # Calls in flight (law N4).
 
 
-def test_n_a_slot_is_free_when_its_callback_has_returned_and_serves_the_next_at_once() -> None:
+def test_n_a_slot_is_free_when_its_callback_has_returned_and_serves_the_next_call() -> None:
     crank = under(CALLS)
     watcher = Watcher(ignore, batch_cost={"calls": 1})
     crank.enqueue(*(Operation(watcher, {"tokens": 1}, n) for n in range(4)))
@@ -284,7 +289,7 @@ def test_n_a_slot_is_free_when_its_callback_has_returned_and_serves_the_next_at_
     assert [call.payloads for call in crank.calls] == [[2], [3]]
 
 
-def test_n_a_slot_that_ends_elsewhere_wakes_who_waits_for_one() -> None:
+def test_n_a_slot_that_another_batcher_frees_wakes_the_one_that_waits() -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(CALLS, clock=clock)
     one, other = (Crank(limiter=limiter, clock=clock) for _ in range(2))
@@ -302,7 +307,7 @@ def test_n_a_slot_that_ends_elsewhere_wakes_who_waits_for_one() -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_n4_an_abandoned_callback_keeps_its_slot_until_it_returns_unless_the_limit_is_lax(
+def test_n4_an_abandoned_callback_keeps_its_slot_until_it_returns_if_the_limit_is_strict(
     strict: bool,
 ) -> None:
     crank = under(Limits(tokens=Rate(1_000), calls=InFlight(1, strict=strict)))
@@ -328,14 +333,14 @@ def test_b4_a_batch_for_which_there_is_no_thread_takes_no_slot() -> None:
     assert len(crank.calls) == 1
 
 
-# What is asked for.
+# What the limiter is asked for.
 
 
 def asked(crank: Crank) -> list[Any]:
     return [event.metadata for event in crank.events if event.name == "request"]
 
 
-def test_c5_the_demand_includes_what_batches_cost() -> None:
+def test_c5_the_demand_includes_the_batch_costs() -> None:
     crank = under(API, emit_request=True)
     watcher = Watcher(ignore, max_batch_size=4, batch_cost={"requests": 1})
     assert isinstance(crank.engine.limiter, ProvisionedResource)
@@ -347,7 +352,7 @@ def test_c5_the_demand_includes_what_batches_cost() -> None:
     assert asked(crank)[-1] == Costs()
 
 
-def test_c5_calls_in_flight_are_asked_for_as_far_as_they_could_begin_now() -> None:
+def test_c5_slots_are_requested_only_for_calls_that_could_begin_now() -> None:
     crank = under(
         Limits(tokens=Rate(100), calls=InFlight(50)), emit_request=True, max_concurrent_batches=4
     )

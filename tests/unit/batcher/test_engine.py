@@ -1,4 +1,4 @@
-"""When a batch goes, in what order, and that none is lost: laws B1 to B3, B5, B9."""
+"""When a batch is raised, in which order, and that no operation is lost: laws B1 to B3, B5, B9."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dispatcher import (
 )
 from tests.crank import Crank, batchable, ignore
 
-# When a batch goes.
+# When a batch is raised.
 
 
-def test_operations_wait_for_company_until_the_flush_interval() -> None:
+def test_operations_wait_for_others_until_the_flush_interval() -> None:
     crank = Crank(flush_interval=0.1)
     crank.run(0.03)
     crank.enqueue(*batchable(Watcher(ignore), "a", "b"))
@@ -58,14 +58,14 @@ def test_b9_throughput_is_not_bound_by_buffer_size_over_flush_interval() -> None
     assert crank.engine.open_work.totals.done == 500
 
 
-def test_a_flush_on_demand_raises_what_waits() -> None:
+def test_flush_raises_the_waiting_operations() -> None:
     crank = Crank(flush_interval=1000)
     crank.enqueue(*batchable(Watcher(ignore), "a"))
     crank.flush()
     assert [call.payloads for call in crank.calls] == [["a"]]
 
 
-def test_what_is_not_batchable_waits_for_nobody() -> None:
+def test_an_operation_that_is_not_batchable_does_not_wait() -> None:
     crank = Crank(flush_interval=1000)
     crank.enqueue(Operation(Watcher(ignore), 1, "a"))
     crank.run(0)
@@ -80,7 +80,7 @@ def test_an_idle_engine_asks_for_nothing_before_its_audit() -> None:
     assert crank.wake == 10
 
 
-def test_max_concurrent_batches_bounds_what_is_in_flight_and_packs() -> None:
+def test_max_concurrent_batches_bounds_the_batches_in_flight_and_fills_them() -> None:
     crank = Crank(max_concurrent_batches=2)
     watcher = Watcher(ignore, max_batch_size=2)
     crank.enqueue(*batchable(watcher, *range(7)))
@@ -94,7 +94,7 @@ def test_max_concurrent_batches_bounds_what_is_in_flight_and_packs() -> None:
 # B1: order.
 
 
-def test_b1_a_key_has_one_batch_in_flight_and_others_go_on() -> None:
+def test_b1_a_key_has_one_batch_in_flight_and_other_keys_go_on() -> None:
     crank, watcher = Crank(), Watcher(ignore)
     crank.enqueue(Operation(watcher, 1, "a1", key="a"), Operation(watcher, 1, "a2", key="a"))
     crank.enqueue(Operation(watcher, 1, "b1", key="b"))
@@ -105,7 +105,7 @@ def test_b1_a_key_has_one_batch_in_flight_and_others_go_on() -> None:
     assert [call.payloads for call in crank.calls] == [["b1"], ["a2"]]
 
 
-def test_b1_a_failed_batch_is_retried_before_anything_later_of_its_key() -> None:
+def test_b1_a_failed_batch_is_retried_before_later_operations_of_its_key() -> None:
     crank, watcher = Crank(), Watcher(ignore, retry=wait_fixed(5))
     crank.enqueue(Operation(watcher, 1, "a1", key="a"), Operation(watcher, 1, "a2", key="a"))
     crank.turn()
@@ -126,10 +126,10 @@ def test_b1_keys_belong_to_their_watcher() -> None:
     assert len(crank.calls) == 2
 
 
-# B2 and B3: never lost, never twice, always counted.
+# B2 and B3: an operation is never lost, never raised twice, and always counted.
 
 
-def test_b2_what_is_buffered_or_in_flight_cannot_be_enqueued_again() -> None:
+def test_b2_an_operation_that_waits_or_is_in_flight_cannot_be_enqueued_again() -> None:
     crank, watcher = Crank(), Watcher(ignore)
     operation = Operation(watcher, 7, "a")
     crank.enqueue(operation)
@@ -145,7 +145,7 @@ def test_b2_what_is_buffered_or_in_flight_cannot_be_enqueued_again() -> None:
     assert crank.engine.open_work.read() == (7, 0, 1)
 
 
-def test_b2_its_own_callback_may_enqueue_it_again_which_takes_effect_at_the_end() -> None:
+def test_b2_its_own_callback_may_enqueue_an_operation_again_with_effect_at_its_end() -> None:
     crank, watcher = Crank(buffer_size=1), Watcher(ignore, max_attempts=2)
     operation = Operation(watcher, 7, "a")
     crank.enqueue(operation)
@@ -178,7 +178,7 @@ def test_b3_a_refused_enqueue_leaves_no_trace() -> None:
     assert crank.engine.open_work.read() == (10, 1, 1)
 
 
-def test_b3_the_target_is_what_has_not_ended() -> None:
+def test_b3_the_target_is_the_cost_of_operations_that_have_not_ended() -> None:
     crank, watcher = Crank(), Watcher(ignore, retry=wait_fixed(1))
     crank.enqueue(*batchable(watcher, "a", "b", cost=2.5), Operation(watcher, 10, "c"))
     assert crank.engine.open_work.read()[0] == 15
@@ -217,7 +217,7 @@ def test_b3_the_audit_skips_while_busy_and_passes_over_long_batches() -> None:
 # B5: stopping.
 
 
-def test_b5_stop_gives_back_what_is_not_in_flight_oldest_first() -> None:
+def test_b5_stop_gives_back_operations_that_are_not_in_flight_oldest_first() -> None:
     crank, watcher = Crank(), Watcher(ignore, retry=wait_fixed(100))
     resting = Operation(watcher, 1, "resting")
     crank.enqueue(resting)
@@ -257,7 +257,7 @@ def test_b5_stop_interrupts_a_pause() -> None:
     assert crank.names() == ["pause", "resume"]
 
 
-def test_b8_resume_says_how_long_it_was_paused() -> None:
+def test_b8_the_event_resume_has_the_length_of_the_pause() -> None:
     crank = Crank()
     crank.post(crank.engine.pausing.begin, 0.5)
     crank.run(2)
@@ -266,8 +266,8 @@ def test_b8_resume_says_how_long_it_was_paused() -> None:
     crank.post(crank.engine.pausing.begin, 7.0)
     crank.run(0.25)
     crank.post(crank.engine.pausing.end)
-    told = [(event.name, event.value) for event in crank.events]
-    assert told == [
+    seen = [(event.name, event.value) for event in crank.events]
+    assert seen == [
         ("pause", 0.5),
         ("resume", pytest.approx(0.5)),
         ("pause", 5.0),

@@ -1,4 +1,4 @@
-"""What is abandoned before it began is not run any more (laws B2, B7)."""
+"""Batches that are abandoned before they began are not run any more (laws B2, B7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import until
 
 
 class Loop:
-    """A Batcher's event loop that is blocked until the test lets go."""
+    """Blocks the event loop of a Batcher until the test opens the gate."""
 
     def __init__(self, batcher: Batcher) -> None:
         self.gate = threading.Event()
@@ -24,7 +24,7 @@ class Loop:
 
         async def block(batch: list[Operation]) -> None:
             entered.set()
-            self.gate.wait(PATIENCE)  # as a program does that calls what blocks
+            self.gate.wait(PATIENCE)  # as a coroutine does that makes a blocking call
 
         self.watcher = Watcher(block, max_operation_time=PATIENCE)
         batcher.enqueue(Operation(self.watcher, 0, None))
@@ -33,7 +33,7 @@ class Loop:
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("attempts", [1, 4])
-def test_b7_a_coroutine_that_is_abandoned_before_it_began_is_not_run(
+def test_b7_a_coroutine_that_is_abandoned_before_it_begins_is_not_run(
     attempts: int, key: str | None
 ) -> None:
     ran: list[int] = []
@@ -67,7 +67,7 @@ def test_b7_a_coroutine_that_is_abandoned_before_it_began_is_not_run(
     assert batcher.needs_capacity == 0
 
 
-def test_b7_what_is_abandoned_before_it_began_costs_nothing_any_more() -> None:
+def test_b7_a_batch_that_is_abandoned_before_it_begins_costs_nothing() -> None:
     limiter = ProvisionedResource(10)
     batcher = Batcher(rate_limiter=limiter)
     batcher.start()
@@ -88,7 +88,7 @@ def test_b7_what_is_abandoned_before_it_began_costs_nothing_any_more() -> None:
     assert limiter.standing().spent_reserved == 10
 
 
-def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
+def test_b7_a_batch_cannot_begin_after_it_was_abandoned() -> None:
     async def on_batch(batch: list[Operation]) -> None: ...
 
     crank = Crank()
@@ -102,7 +102,7 @@ def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
 
 
 class Suspending(ProvisionedResource):
-    """As if the process were suspended between the beginning of a turn and what it is granted."""
+    """A limit whose process is suspended between the beginning of a turn and the grant."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(10, clock=clock)
@@ -117,7 +117,7 @@ class Suspending(ProvisionedResource):
         return super().grant(up_to, at_least, claimant)
 
 
-def test_b7_the_time_of_a_batch_is_reckoned_from_when_it_was_charged() -> None:
+def test_b7_the_time_of_a_batch_counts_from_the_moment_when_it_was_charged() -> None:
     clock = ManualClock()
     limiter = Suspending(clock)
     crank = Crank(limiter=limiter, clock=clock)
@@ -134,7 +134,7 @@ def test_b7_the_time_of_a_batch_is_reckoned_from_when_it_was_charged() -> None:
     assert crank.engine.open_work.totals.done == 1
 
 
-def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
+def test_the_error_for_retry_abandoned_without_a_retry_names_what_is_missing() -> None:
     with pytest.raises(ValueError, match="retry_abandoned must go with a retry"):
         Watcher(ignore, retry_abandoned=True)
     Watcher(ignore, retry_abandoned=True, retry=wait_fixed(1))

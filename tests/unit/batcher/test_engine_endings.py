@@ -19,7 +19,7 @@ from tests.crank import Crank, batchable, ignore, limited
 # B6 and B12: how a callback ends.
 
 
-def test_b6_without_retry_a_failed_batch_has_failed() -> None:
+def test_b6_without_a_retry_a_batch_that_raises_has_failed() -> None:
     crank, handed = Crank(), []
     watcher = Watcher(ignore, on_failure=lambda operations, error: handed.append(error))
     operation = Operation(watcher, 1, "a")
@@ -36,7 +36,7 @@ def test_b6_without_retry_a_failed_batch_has_failed() -> None:
     assert operation.attempt == 1
 
 
-def test_retry_waits_as_tenacity_says_and_ends_in_the_failure_callback() -> None:
+def test_a_retry_waits_as_its_strategy_says_and_ends_in_the_failure_callback() -> None:
     crank = Crank()
     failed: list[list[Operation]] = []
     watcher = Watcher(
@@ -99,7 +99,7 @@ def test_b12_retry_reject_and_partial_failure() -> None:
     assert (totals.done, totals.failed, totals.retried) == (2, 1, 5)
 
 
-def test_b12_partial_failure_naming_strangers_fails_the_whole_batch() -> None:
+def test_b12_a_partial_failure_with_operations_of_other_batches_fails_the_whole_batch() -> None:
     crank, watcher = Crank(), Watcher(ignore)
     crank.enqueue(Operation(watcher, 1, "a"))
     crank.turn()
@@ -108,7 +108,7 @@ def test_b12_partial_failure_naming_strangers_fails_the_whole_batch() -> None:
     assert "not of this batch" in crank.events[0].message
 
 
-def test_b12_throttled_pauses_retries_and_is_counted() -> None:
+def test_b12_throttled_pauses_the_batcher_and_is_retried_and_counted() -> None:
     crank, watcher = Crank(), Watcher(ignore)
     crank.enqueue(Operation(watcher, 1, "a"))
     crank.turn()
@@ -143,7 +143,7 @@ def test_b7_an_abandoned_batch_frees_target_and_slot_once_and_its_late_result_on
     assert (totals.abandoned, totals.late, totals.failed) == (1, 1, 0)
 
 
-def test_b7_the_watchers_time_takes_precedence() -> None:
+def test_b7_the_max_operation_time_of_the_watcher_takes_precedence() -> None:
     crank = Crank(max_operation_time=1000)
     crank.enqueue(Operation(Watcher(ignore, max_operation_time=2), 1, "a"))
     crank.run(2.1)
@@ -162,7 +162,7 @@ def test_b7_keys_stay_blocked_until_the_callback_returns() -> None:
     assert [call.payloads for call in crank.calls] == [["k2"]]
 
 
-def test_b7_an_abandoned_batch_is_retried_only_where_the_watcher_asks() -> None:
+def test_b7_an_abandoned_batch_is_retried_only_if_its_watcher_asks_for_it() -> None:
     crank = Crank(max_operation_time=1)
     watcher = Watcher(ignore, retry=wait_fixed(1), retry_abandoned=True)
     crank.enqueue(Operation(watcher, 1, "keyed", key="k"), Operation(watcher, 1, "free"))
@@ -177,7 +177,7 @@ def test_b7_an_abandoned_batch_is_retried_only_where_the_watcher_asks() -> None:
     assert crank.raised[-1][1][0].attempt == 2
 
 
-def test_b7_a_late_return_does_not_forget_a_lane_that_was_made_since() -> None:
+def test_b7_a_late_return_does_not_remove_a_lane_that_was_made_since() -> None:
     crank, watcher = Crank(max_operation_time=1), Watcher(ignore)
     crank.enqueue(Operation(watcher, 1, "slow"), Operation(watcher, 1, "slower"))
     crank.turn()

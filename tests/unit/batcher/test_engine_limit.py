@@ -1,4 +1,4 @@
-"""The engine under a limit: laws C3 to C5 and C9 in one process; events; what is left."""
+"""The engine under a limit: laws C3 to C5 and C9 in one process, and events."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from limiters.errors import ExceedsCapacityError as TooExpensiveErrorOfTheLimite
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore, limited
 
-# The limit.
+# How operations pass a limit.
 
 
-def test_c3_capacity_below_ten_a_second_still_flows_at_100_ms() -> None:
+def test_c3_less_than_ten_units_a_second_are_spent_with_a_flush_interval_of_100_ms() -> None:
     for capacity in (0.5, 1, 7):
         crank = limited(capacity, flush_interval=0.1)
         watcher = Watcher(ignore)
@@ -29,7 +29,7 @@ def test_c3_capacity_below_ten_a_second_still_flows_at_100_ms() -> None:
         assert 0.97 * capacity * 19 <= raised <= capacity * 21
 
 
-def test_c3_a_flush_without_capacity_lets_nothing_through_that_costs() -> None:
+def test_c3_a_flush_without_capacity_raises_only_operations_that_cost_nothing() -> None:
     crank = limited(10)
     watcher = Watcher(ignore)
     crank.enqueue(Operation(watcher, 10, "all of it"))
@@ -42,9 +42,7 @@ def test_c3_a_flush_without_capacity_lets_nothing_through_that_costs() -> None:
     assert crank.raised[-1][1][0].payload == "costs"
 
 
-def test_c1_a_batch_counts_from_when_its_callback_begins_however_long_it_waits_for_a_thread() -> (
-    None
-):
+def test_c1_a_batch_counts_from_the_start_of_its_callback_even_if_it_waits_for_a_thread() -> None:
     crank = limited(10)
     watcher = Watcher(ignore)
     crank.runners.busy = True
@@ -58,41 +56,41 @@ def test_c1_a_batch_counts_from_when_its_callback_begins_however_long_it_waits_f
     assert 1 <= next_began - began < 1.1
 
 
-def test_c4_a_dear_operation_goes_in_bounded_time_and_nothing_younger_overtakes_it() -> None:
+def test_c4_a_large_operation_is_sent_in_bounded_time_and_no_younger_one_overtakes_it() -> None:
     crank = limited(100)
     watcher = Watcher(ignore)
     crank.enqueue(*(Operation(watcher, 5, n) for n in range(10)))
     crank.run(0.5)
-    crank.enqueue(Operation(watcher, 90, "dear"))
+    crank.enqueue(Operation(watcher, 90, "large"))
     crank.enqueue(*(Operation(watcher, 1, f"later {n}") for n in range(20)))
     crank.run(3, at_turn=ends(crank))
     order = [o.payload for _, batch in crank.raised for o in batch]
-    assert order == [*range(10), "dear", *(f"later {n}" for n in range(20))]
-    at = next(at for at, batch in crank.raised if batch[0].payload == "dear")
+    assert order == [*range(10), "large", *(f"later {n}" for n in range(20))]
+    at = next(at for at, batch in crank.raised if batch[0].payload == "large")
     assert at <= 2
 
 
-def test_c4_a_dear_operation_goes_though_another_batcher_keeps_the_limiter_busy() -> None:
+def test_c4_a_large_operation_is_sent_although_another_batcher_keeps_the_limiter_busy() -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(100, clock=clock)
-    dear, busy = (Crank(limiter=limiter, clock=clock) for _ in range(2))
+    large, busy = (Crank(limiter=limiter, clock=clock) for _ in range(2))
     watcher = Watcher(ignore)
-    dear.enqueue(Operation(watcher, 50, "dear"))
+    large.enqueue(Operation(watcher, 50, "large"))
     for _ in range(400):
         busy.enqueue(Operation(Watcher(ignore), 1, None))
         busy.enqueue(Operation(Watcher(ignore), 1, None))
-        for crank in (busy, dear):
+        for crank in (busy, large):
             if crank.rung or crank.mailbox or crank.wake <= clock.now():
                 crank.turn()
             for call in list(crank.calls):
                 call.end()
         clock.advance(0.01)
-    [(at, _)] = dear.raised
+    [(at, _)] = large.raised
     assert at <= 2.5
     assert sum(one.cost for _, batch in busy.raised for one in batch) >= 250
 
 
-def test_a_turn_that_nobody_takes_lapses() -> None:
+def test_a_turn_that_is_not_used_lapses() -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(100, clock=clock)
     limiter.grant(100, 100, "a").spend(100).started(0.0)
@@ -103,14 +101,14 @@ def test_a_turn_that_nobody_takes_lapses() -> None:
     assert limiter.grant(1, 0, "other").amount == 1
 
 
-def test_c4_what_costs_more_than_max_capacity_is_refused() -> None:
+def test_c4_an_operation_that_costs_more_than_max_capacity_is_refused() -> None:
     crank = limited(100)
     with pytest.raises(TooExpensiveError, match="costs 101, more than the limiter's max_capacity"):
-        crank.enqueue(Operation(Watcher(ignore), 101, "dear"))
+        crank.enqueue(Operation(Watcher(ignore), 101, "too large"))
     crank.enqueue(Operation(Watcher(ignore), 100, "just"))
 
 
-def test_c9_queued_operations_that_fit_no_more_fail_with_too_expensive() -> None:
+def test_c9_waiting_operations_that_no_longer_fit_fail_with_too_expensive_error() -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(100, clock=clock)
     crank = Crank(limiter=limiter, clock=clock)
@@ -131,12 +129,12 @@ def test_c9_queued_operations_that_fit_no_more_fail_with_too_expensive() -> None
     assert crank.engine.open_work.read() == (5, 1, 0)
 
 
-def test_c5_demand_is_what_the_free_slots_can_use() -> None:
+def test_c5_the_demand_is_the_cost_that_free_slots_can_use() -> None:
     crank = limited(100, emit_request=True, max_concurrent_batches=2)
     watcher = Watcher(ignore, max_batch_size=5)
     crank.enqueue(*batchable(watcher, *range(100), cost=2))
     crank.run(0.3)
-    assert len(crank.calls) == 2  # slow callbacks: what is left cannot be used
+    assert len(crank.calls) == 2  # callbacks are slow: the rest cannot be used
     requests = [event.value for event in crank.events if event.name == "request"]
     assert requests[-1] == 0
     crank.calls[0].end()
@@ -146,7 +144,7 @@ def test_c5_demand_is_what_the_free_slots_can_use() -> None:
     assert 0 < requests[-1] <= 20  # two slots, five operations each, of cost two
 
 
-def test_c5_what_waits_behind_a_key_in_flight_is_no_demand() -> None:
+def test_c5_operations_behind_a_key_in_flight_are_not_in_the_demand() -> None:
     crank = limited(1000, emit_request=True)
     watcher = Watcher(ignore)
     crank.enqueue(*(Operation(watcher, 5, n, key="k") for n in range(10)))
@@ -169,7 +167,7 @@ def test_an_idle_engine_asks_the_limiter_for_nothing() -> None:
 # Events.
 
 
-def test_frequent_events_come_only_when_asked_for() -> None:
+def test_frequent_events_are_emitted_only_if_they_are_switched_on() -> None:
     crank = Crank(emit_batch=True, emit_flush=True)
     [operation] = batchable(Watcher(ignore), "a")
     crank.enqueue(operation)
@@ -183,10 +181,10 @@ def test_frequent_events_come_only_when_asked_for() -> None:
     assert quiet.names() == []
 
 
-# The rest.
+# Other laws.
 
 
-def test_b4_a_batch_for_which_there_is_no_thread_comes_back_and_is_not_an_attempt() -> None:
+def test_b4_a_batch_for_which_there_is_no_thread_waits_again_and_counts_no_attempt() -> None:
     crank = limited(10)
     crank.runners.refusing = True
     operation = Operation(Watcher(ignore), 10, "a", key="k")
@@ -201,16 +199,16 @@ def test_b4_a_batch_for_which_there_is_no_thread_comes_back_and_is_not_an_attemp
 
 def test_waiting_ends_when_all_of_a_watchers_operations_have_ended() -> None:
     crank, watcher = Crank(), Watcher(ignore, on_failure=lambda operations, error: None)
-    told: list[str] = []
-    crank.post(crank.engine.await_idle, DrainWaiter(lambda: told.append("nothing yet")), watcher)
-    assert told == ["nothing yet"]
+    woken: list[str] = []
+    crank.post(crank.engine.await_idle, DrainWaiter(lambda: woken.append("nothing yet")), watcher)
+    assert woken == ["nothing yet"]
     crank.enqueue(Operation(watcher, 1, "a"))
-    crank.post(crank.engine.await_idle, DrainWaiter(lambda: told.append("idle")), watcher)
-    crank.post(crank.engine.await_drained, DrainWaiter(lambda: told.append("drained")))
+    crank.post(crank.engine.await_idle, DrainWaiter(lambda: woken.append("idle")), watcher)
+    crank.post(crank.engine.await_drained, DrainWaiter(lambda: woken.append("drained")))
     crank.end_all(OSError())
-    assert told == ["nothing yet"]  # the failure callback is still running
+    assert woken == ["nothing yet"]  # the failure callback is still running
     crank.end_all()
-    assert told[1:] == ["idle", "drained"]
+    assert woken[1:] == ["idle", "drained"]
 
 
 def test_watchers_that_are_done_are_forgotten() -> None:
@@ -222,7 +220,7 @@ def test_watchers_that_are_done_are_forgotten() -> None:
     assert list(crank.engine.lanes) == []
 
 
-def test_c2_a_batch_whose_capacity_lapsed_before_it_began_is_not_raised_but_waits_again() -> None:
+def test_c2_a_batch_whose_capacity_lapses_before_it_begins_waits_again() -> None:
     clock = ManualClock()
     limiter = Lapsing(100, clock=clock)
     crank = Crank(limiter=limiter, clock=clock)
@@ -239,7 +237,7 @@ def test_c2_a_batch_whose_capacity_lapsed_before_it_began_is_not_raised_but_wait
 
 
 class Lapsing(ProvisionedResource):
-    """A limit that is held for as long as the test says."""
+    """A limit whose capacity is held until the time that the test sets."""
 
     tenure = Tenure(until=-1.0)
 
@@ -251,7 +249,7 @@ class Lapsing(ProvisionedResource):
 
 
 @pytest.mark.parametrize("batchable", [True, False])
-def test_c4_an_operation_of_all_of_the_limit_goes_out_though_its_cost_is_a_sum(
+def test_c4_an_operation_as_large_as_the_limit_is_sent_although_its_cost_is_a_sum(
     batchable: bool,
 ) -> None:
     crank = limited(0.3)
@@ -264,14 +262,14 @@ def test_c4_an_operation_of_all_of_the_limit_goes_out_though_its_cost_is_a_sum(
         crank.enqueue(Operation(watcher, 0.30001, "c"))
 
 
-def test_c4_the_same_in_the_line_of_those_who_acquire() -> None:
+def test_c4_a_sum_as_large_as_the_limit_can_be_acquired() -> None:
     with ProvisionedResource(0.3) as limiter:
         assert limiter.acquire(0.1 + 0.2, timeout=5)
         with pytest.raises(TooExpensiveErrorOfTheLimiter):
             limiter.acquire(0.30001)
 
 
-def test_c9_a_limit_that_is_lowered_to_a_cost_that_is_a_sum_still_lets_it_go() -> None:
+def test_c9_a_limit_that_is_lowered_to_the_cost_of_an_operation_still_lets_it_go() -> None:
     crank = limited(1)
     crank.enqueue(Operation(Watcher(ignore), 0.1 + 0.2, "a", batchable=True))
     assert isinstance(crank.engine.limiter, ProvisionedResource)

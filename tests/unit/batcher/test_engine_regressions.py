@@ -1,4 +1,4 @@
-"""Ways in which a law once did not hold."""
+"""Regressions: ways in which a law was broken once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from limiters.testing import ManualClock
 from tests.crank import FOREVER, Crank, batchable, ends, ignore, limited
 
 
-def test_b9_what_comes_in_during_a_turn_is_seen_before_the_engine_sleeps() -> None:
+def test_b9_an_operation_that_comes_in_during_a_turn_is_seen_before_the_engine_sleeps() -> None:
     crank, watcher = Crank(), Watcher(ignore)
     crank.buffer.ring_at = FOREVER  # as after a call that the engine has not answered yet
     [operation] = batchable(watcher, "a")
@@ -25,7 +25,7 @@ def test_b9_what_comes_in_during_a_turn_is_seen_before_the_engine_sleeps() -> No
     assert not crank.buffer.look_at(0)
 
 
-def test_b9_a_full_batch_beside_one_in_flight_does_not_wait_for_the_timer() -> None:
+def test_b9_a_full_batch_does_not_wait_for_the_timer_while_another_is_in_flight() -> None:
     crank = Crank(flush_interval=1000)
     busy, other = Watcher(ignore, max_batch_size=2), Watcher(ignore)
     crank.enqueue(*batchable(busy, 1, 2))
@@ -37,7 +37,7 @@ def test_b9_a_full_batch_beside_one_in_flight_does_not_wait_for_the_timer() -> N
     assert [call.payloads for call in crank.calls] == [[1, 2], [3, 4]]
 
 
-def test_c3_crumbs_of_fractions_hold_nothing_up() -> None:
+def test_c3_the_float_error_of_fractions_holds_nothing_up() -> None:
     crank = limited(1e6)
     watcher = Watcher(ignore, max_batch_size=1)
     for _ in range(20):
@@ -51,7 +51,7 @@ def test_c3_crumbs_of_fractions_hold_nothing_up() -> None:
 
 
 @pytest.mark.parametrize("wrong", [AttributeError("retry_after"), ZeroDivisionError()])
-def test_b6_a_strategy_that_raises_fails_its_batch_and_no_more(wrong: Exception) -> None:
+def test_b6_a_strategy_that_raises_fails_its_batch_and_nothing_else(wrong: Exception) -> None:
     def strategy(state: Any) -> float:
         raise wrong
 
@@ -65,7 +65,7 @@ def test_b6_a_strategy_that_raises_fails_its_batch_and_no_more(wrong: Exception)
     assert crank.events[-1].value == 0.5
 
 
-def test_b6_an_error_that_cannot_say_what_it_is_is_reported_all_the_same() -> None:
+def test_b6_an_error_whose_repr_raises_is_reported() -> None:
     class MuteError(Exception):
         def __repr__(self) -> str:
             raise RuntimeError
@@ -77,7 +77,7 @@ def test_b6_an_error_that_cannot_say_what_it_is_is_reported_all_the_same() -> No
     assert "MuteError" in crank.events[0].message
 
 
-def test_b2_while_its_batch_is_being_judged_an_operation_cannot_enter_again() -> None:
+def test_b2_an_operation_cannot_be_enqueued_while_its_batch_is_ending() -> None:
     crank = Crank()
     operation = Operation(Watcher(ignore, retry=wait_fixed(1)), 1, "a")
     refused: list[bool] = []
@@ -95,7 +95,7 @@ def test_b2_while_its_batch_is_being_judged_an_operation_cannot_enter_again() ->
     assert crank.engine.open_work.read() == (1, 0, 1)
 
 
-def test_b1_retried_with_priority_it_is_still_before_what_came_later_of_its_key() -> None:
+def test_b1_an_operation_retried_with_priority_stays_before_later_ones_of_its_key() -> None:
     crank = limited(1000)
     watcher = Watcher(ignore, retry=wait_fixed(1))
     crank.enqueue(
@@ -110,7 +110,7 @@ def test_b1_retried_with_priority_it_is_still_before_what_came_later_of_its_key(
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(0.01, {90}), (0.5, set())])
-def test_c5_a_busy_slot_is_asked_for_as_often_as_it_is_free_until_the_next_time(
+def test_c5_capacity_is_requested_for_each_time_a_busy_slot_becomes_free_before_the_next_request(
     seconds: float, asked: set[float]
 ) -> None:
     crank = limited(1000, emit_request=True, max_concurrent_batches=1)
@@ -121,7 +121,7 @@ def test_c5_a_busy_slot_is_asked_for_as_often_as_it_is_free_until_the_next_time(
     assert {round(event.value) for event in crank.events if event.name == "request"} == asked
 
 
-def test_c5_without_a_free_slot_there_is_no_demand_whatever_the_batch_size() -> None:
+def test_c5_without_a_free_slot_there_is_no_demand_with_any_batch_size() -> None:
     crank = limited(1000, emit_request=True, max_concurrent_batches=1)
     crank.enqueue(Operation(Watcher(ignore), 1, "slow"))
     crank.turn()
@@ -130,7 +130,7 @@ def test_c5_without_a_free_slot_there_is_no_demand_whatever_the_batch_size() -> 
     assert [event.value for event in crank.events if event.name == "request"] in ([], [1, 0])
 
 
-def test_a_failed_operation_that_grew_too_dear_leaves_nothing_behind() -> None:
+def test_a_failed_operation_that_has_become_too_expensive_leaves_nothing_in_memory() -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(100, clock=clock)
     crank = Crank(limiter=limiter, clock=clock)
@@ -143,7 +143,7 @@ def test_a_failed_operation_that_grew_too_dear_leaves_nothing_behind() -> None:
     assert crank.engine.open_work.totals.failed == 1
 
 
-def test_b4_the_system_may_give_threads_again() -> None:
+def test_b4_threads_are_used_again_once_the_system_has_some() -> None:
     crank = Crank()
     assert crank.runners.threads_left == 2000
     crank.runners._most_threads = 1

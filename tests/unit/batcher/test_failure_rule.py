@@ -1,4 +1,4 @@
-"""What becomes of work that failed is decided by one rule for Batcher, Worker and Spark."""
+"""One rule decides what happens to failed work in a Batcher, a Worker and Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEVER = RetryPolicy.of(None, None)
         (Throttled(), 99, NEVER, 0.0),
     ],
 )
-def test_what_failed_is_tried_again_after_a_delay_or_given_up(
+def test_failed_work_is_tried_again_after_a_delay_or_given_up(
     error: BaseException, attempt: int, policy: RetryPolicy, delay: float | None
 ) -> None:
     rule = FailureRule(error, policy)
@@ -49,7 +49,7 @@ def test_time_since_the_first_attempt_counts() -> None:
     assert FailureRule(OSError(), policy).delay(1, elapsed=60) is None
 
 
-def test_all_of_one_attempt_have_one_delay_and_the_strategy_is_asked_once() -> None:
+def test_operations_of_one_attempt_have_one_delay_and_the_strategy_is_called_once() -> None:
     asked = []
 
     def wait(state: object) -> float:
@@ -66,7 +66,7 @@ def test_a_delay_grows_with_the_attempts() -> None:
     assert [rule.delay(attempt) for attempt in (1, 2, 3)] == [1, 2, 4]
 
 
-def test_a_time_that_is_none_is_an_error() -> None:
+def test_a_delay_that_is_not_a_time_is_an_error() -> None:
     error = Retry()
     error.after = "soon"  # type: ignore[assignment]
     with pytest.raises(ArgumentError, match=r"Retry\.after"):
@@ -81,7 +81,7 @@ def test_a_partial_failure_names_some_of_the_batch_and_a_cause() -> None:
     assert partial(batch, error, "rows") == ({id(batch[0])}, error)
 
 
-def test_who_names_others_fails_the_whole_batch() -> None:
+def test_a_partial_failure_with_others_than_the_batch_fails_the_whole_batch() -> None:
     batch: list[object] = [object()]
     error = PartialFailure([object(), object()])
     failed, wrong = partial(batch, error, "operations")

@@ -22,7 +22,7 @@ class Sender:
         return len(batch)
 
     async def send(self, batch: list[Any], context: object) -> None:
-        """An asynchronous one."""
+        """Handle a batch as a coroutine, with its context."""
 
 
 def alone(batch: list[Any]) -> int:
@@ -59,7 +59,7 @@ def with_an_optional_context(batch: list[Any], context: object = None) -> object
         ("collections:Counter.fromkeys", False, False),
     ],
 )
-def test_what_takes_a_second_argument_takes_the_context(
+def test_a_handler_with_a_second_argument_receives_the_context(
     target: Any, takes: bool, is_async: bool
 ) -> None:
     handler = load(target)
@@ -73,24 +73,24 @@ def test_a_bound_handler_is_a_function_of_the_batch_alone() -> None:
 
 
 @pytest.mark.parametrize("target", [None, 3, "", "math", "math:", ":fsum", "math:a b", "m-a:b"])
-def test_what_can_never_be_one_is_a_value_error(target: Any) -> None:
+def test_an_object_that_can_never_be_a_handler_is_a_value_error(target: Any) -> None:
     with pytest.raises(ValueError, match="handler must be a callable or 'module:function'"):
         check(target)
 
 
-def test_a_module_that_is_missing_is_named() -> None:
+def test_the_error_names_a_missing_module() -> None:
     with pytest.raises(HandlerError, match=r"'nowhere\.to' cannot be imported: No module named"):
         load("nowhere.to:send")
 
 
-def test_where_a_missing_module_is_looked_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_folder_that_lacks_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", ["/srv/shop", *sys.path])
     with pytest.raises(HandlerError, match="looks in /srv/shop first") as caught:
         load("nowhere.to:send")
     assert caught.value.trace == ""
 
 
-def test_a_module_that_a_handler_imports_and_is_missing_is_shown_with_its_place(
+def test_the_error_shows_the_line_that_imports_a_missing_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shop_that_needs.py").write_text("import json\nimport nowhere_to\n")
@@ -101,23 +101,23 @@ def test_a_module_that_a_handler_imports_and_is_missing_is_shown_with_its_place(
     assert "looks in" not in caught.value.reason
 
 
-def test_a_name_that_is_missing_is_named_with_the_file() -> None:
+def test_the_error_names_a_missing_name_with_its_file() -> None:
     with pytest.raises(HandlerError, match=r"'json' \(.*json/__init__.py\) has no 'sned'"):
         load("json:sned")
 
 
-def test_what_cannot_be_called_is_named() -> None:
+def test_the_error_names_an_object_that_cannot_be_called() -> None:
     with pytest.raises(HandlerError, match="'sep' is of the class str, which cannot be called"):
         load("os:sep")
 
 
-def test_what_is_in_a_thing_that_cannot_be_called_is_not_told() -> None:
+def test_the_error_does_not_show_the_content_of_an_object_that_cannot_be_called() -> None:
     with pytest.raises(HandlerError) as caught:
         load("os:environ")
     assert os.environ["PATH"] not in str(caught.value)
 
 
-def test_an_import_that_fails_shows_where_it_did(
+def test_the_error_shows_the_line_of_an_import_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_shop.py").write_text("import json\nprice = 1 / 0\n")
@@ -131,7 +131,7 @@ def test_an_import_that_fails_shows_where_it_did(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_an_import_that_ends_the_program_does_not_end_ours(
+def test_an_import_that_calls_sys_exit_does_not_end_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "script_of_the_shop.py").write_text("import sys\n\nsys.exit(0)\n")
@@ -146,6 +146,6 @@ def test_an_import_that_ends_the_program_does_not_end_ours(
     [lambda: None, lambda a, b, c: None, lambda batch, *, needed: None],
     ids=["none", "three", "keyword"],
 )
-def test_what_cannot_be_called_with_a_batch_is_refused(target: Any) -> None:
+def test_a_handler_that_cannot_be_called_with_a_batch_is_refused(target: Any) -> None:
     with pytest.raises(HandlerError, match=r"def handler\(batch, context\)"):
         load(target)

@@ -1,4 +1,4 @@
-"""What the package says where it cannot run safely."""
+"""Errors of the package in an interpreter in which it cannot run safely."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_an_interpreter_without_its_lock_is_refused(monkeypatch: pytest.MonkeyPa
         interpreter.check()
 
 
-def test_an_interpreter_with_its_lock_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_with_its_lock_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     interpreter.check()
     monkeypatch.delattr(sys, "_is_gil_enabled")

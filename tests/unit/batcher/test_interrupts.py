@@ -1,4 +1,4 @@
-"""Laws B2, B3 and B11: whatever interrupts a caller, at whatever bytecode, the books stay true."""
+"""Laws B2, B3 and B11: the counts stay right if a caller is interrupted, at any bytecode."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SIZE, COST = 4, 2
 
 
 class CostsInNumbers:
-    """Costs in numbers: those that pass the door of `Batcher.enqueue` unseen."""
+    """Costs in numbers, which `Batcher.enqueue` accepts on its fast path."""
 
     cost: Any = COST
     batch_cost: Any = 0
     sparse = 1
-    """Of so many points at which to interrupt, one is tried."""
+    """One of so many points is tried."""
 
     def crank(self) -> Crank:
         return Crank(buffer_size=SIZE)
@@ -35,12 +35,12 @@ class CostsInNumbers:
         return Watcher(ignore, max_batch_size=size, batch_cost=self.batch_cost)
 
     def of(self, count: int) -> Any:
-        """What so many operations cost in a Batcher."""
+        """Return the cost of so many operations in a Batcher."""
         return COST * count
 
 
 class CostsByDimension(CostsInNumbers):
-    """Those that are looked at."""
+    """Costs that are checked before they are accepted."""
 
     sparse = 4
     cost: Any = Costs({"tokens": COST})
@@ -57,7 +57,7 @@ class CostsByDimension(CostsInNumbers):
 
 
 class CostsOfOneDimension(CostsByDimension):
-    """Those that become numbers."""
+    """Costs in a dimension that are converted to numbers."""
 
     batch_cost = Costs({"tokens": 1})
     limits = Limits(tokens=Rate(1_000))
@@ -72,7 +72,7 @@ kinds = pytest.mark.parametrize(
 
 
 def make(costs: CostsInNumbers, known: Watcher, count: int) -> list[Operation]:
-    """Some for a watcher that is known, some for one that is new."""
+    """Return some operations of a watcher that is registered, and some of a new one."""
     watchers, cost = itertools.cycle([known, costs.watcher(2)]), costs.cost
     return [
         Operation(next(watchers), cost, number, batchable=number != 1, key="k" if number else None)
@@ -81,7 +81,7 @@ def make(costs: CostsInNumbers, known: Watcher, count: int) -> list[Operation]:
 
 
 def raised(crank: Crank) -> list[Operation]:
-    """Has everything raised that waits, and ends it."""
+    """Raise all waiting operations, end them, and return them."""
     found: list[Operation] = []
     crank.run(crank.engine.audit_interval + 1)
     while crank.calls:
@@ -94,7 +94,8 @@ def raised(crank: Crank) -> list[Operation]:
 def check_each(
     crank: Crank, costs: CostsInNumbers, operations: list[Operation], where: str
 ) -> None:
-    """Each was accepted, and is raised once, or was not, and may be enqueued again."""
+    """Check that each operation was accepted and is raised once, or was not and may be enqueued
+    again."""
     target, _, waiting = crank.engine.open_work.read()
     accepted = raised(crank)
     assert (target, waiting) == (costs.of(len(accepted)), len(accepted)), where
@@ -117,7 +118,7 @@ def check_each(
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("count", [1, 3, SIZE + 1])
 @kinds
-def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trace(
+def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trace_of_it(
     costs: CostsInNumbers, count: int, error: type[BaseException]
 ) -> None:
     crank, known = costs.crank(), costs.watcher(3)
@@ -178,7 +179,7 @@ def test_b3_a_refused_enqueue_leaves_nothing_in_memory() -> None:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_c3_an_interrupted_acquire_holds_up_nobody_and_keeps_nothing(
+def test_c3_an_interrupted_acquire_blocks_no_other_and_keeps_nothing(
     error: type[BaseException],
 ) -> None:
     clock = ManualClock()
@@ -210,8 +211,8 @@ def test_c3_an_interrupted_acquire_of_a_shared_limit_keeps_nothing() -> None:
             assert limiter.standing().demand == 0, where
 
 
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # as interrupted before
-def test_c3_an_interrupted_acquire_async_holds_up_nobody() -> None:
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # it was interrupted before
+def test_c3_an_interrupted_acquire_async_blocks_no_other() -> None:
     clock = ManualClock()
     limiter = ProvisionedResource(1_000, clock=clock)
     limiter.start()

@@ -1,4 +1,5 @@
-"""Bad input is refused where it is written, by an error that names it and says what to do."""
+"""Wrong arguments are refused where they are written, by an error that names them and the
+remedy."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ WATCHER = Watcher(ignore)
 @pytest.mark.parametrize(
     "cost", [-1, -0.5, float("nan"), float("inf"), -float("inf"), "10", None, True, 10**400, []]
 )
-def test_a_wrong_cost_is_named(cost: Any) -> None:
+def test_the_error_names_a_wrong_cost(cost: Any) -> None:
     with pytest.raises(ValueError, match="cost must be"):
         Operation(WATCHER, cost, None)
 
 
 @pytest.mark.parametrize("cost", [0, 10, 2.86, Decimal("2.86"), Fraction(1, 3)])
-def test_whatever_is_a_number_can_be_a_cost(cost: Any) -> None:
+def test_any_kind_of_number_can_be_a_cost(cost: Any) -> None:
     assert Operation(WATCHER, cost, None).cost == pytest.approx(float(cost))
 
 
@@ -49,7 +50,7 @@ def test_a_key_must_be_hashable_and_a_priority_whole() -> None:
         Operation(WATCHER, 1, None, priority=1.5)  # type: ignore[arg-type]
 
 
-def test_an_operation_knows_what_it_was_given() -> None:
+def test_an_operation_keeps_its_arguments() -> None:
     operation = Operation(WATCHER, 3, "payload", batchable=True, key="k", priority=2)
     assert (operation.cost, operation.payload, operation.batchable) == (3, "payload", True)
     assert (operation.key, operation.priority, operation.attempt) == ("k", 2, 0)
@@ -79,7 +80,7 @@ def test_a_waiting_operation_is_small() -> None:
         ("retry", (wait_fixed(1), stop_after_attempt(2), None)),
     ],
 )
-def test_a_watcher_names_its_wrong_argument(name: str, value: Any) -> None:
+def test_the_error_of_a_watcher_names_the_wrong_argument(name: str, value: Any) -> None:
     arguments = {"on_batch": ignore, name: value}
     with pytest.raises(ValueError, match=name):
         Watcher(**arguments)
@@ -103,23 +104,23 @@ def test_a_watcher_names_its_wrong_argument(name: str, value: Any) -> None:
         ("rate_limiter", ProvisionedResource),
     ],
 )
-def test_a_batcher_names_its_wrong_argument(name: str, value: Any) -> None:
+def test_the_error_of_a_batcher_names_the_wrong_argument(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         Batcher(**{name: value})
 
 
 @pytest.mark.parametrize("value", [0, -5, "20k", None, float("nan"), True])
-def test_a_limiter_names_its_wrong_argument(value: Any) -> None:
+def test_the_error_of_a_limiter_names_a_wrong_capacity(value: Any) -> None:
     with pytest.raises(ValueError, match="max_capacity"):
         ProvisionedResource(value)
 
 
-def test_a_limiter_names_its_wrong_period() -> None:
+def test_the_error_of_a_limiter_names_a_wrong_period() -> None:
     with pytest.raises(ValueError, match="period"):
         ProvisionedResource(1, period="1s")  # type: ignore[arg-type]
 
 
-def test_what_callbacks_say_is_checked_too() -> None:
+def test_arguments_of_outcomes_are_checked() -> None:
     with pytest.raises(ValueError, match="after"):
         Retry(after=-1)
     with pytest.raises(ValueError, match="retry_after"):
@@ -130,7 +131,7 @@ def test_what_callbacks_say_is_checked_too() -> None:
         PartialFailure([], "negative")  # type: ignore[arg-type]
 
 
-def test_enqueue_many_wants_many() -> None:
+def test_enqueue_many_refuses_a_single_operation() -> None:
     with pytest.raises(ValueError, match=r"operations must be an iterable.*enqueue\(\) takes"):
         Batcher().enqueue_many(Operation(WATCHER, 1, None))  # type: ignore[arg-type]
 
@@ -140,7 +141,7 @@ def test_durations_may_be_timedeltas() -> None:
     assert Watcher(ignore, max_operation_time=timedelta(minutes=1)).max_operation_time == 60
 
 
-def test_wrong_event_names_are_answered_with_the_right_ones() -> None:
+def test_the_error_for_a_wrong_event_name_lists_the_right_ones() -> None:
     with pytest.raises(ValueError, match=r"names must .* Batcher, not 'paused'; .*pause"):
         Batcher().add_listener(ignore, "paused")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="fn must be callable"):

@@ -1,4 +1,4 @@
-"""Law B8, by pure time: how long a pause lasts and what prolongs it."""
+"""Law B8 without a clock: how long a pause lasts and what prolongs it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from tenacity import wait_exponential
 from dispatcher._core.pause import Pause
 
 
-def test_b8_pausing_again_does_not_prolong() -> None:
+def test_b8_pausing_again_does_not_prolong_a_pause() -> None:
     pause = Pause(0.5)
     assert pause.begin(10.0, None) == 0.5
     assert pause.begin(10.4, None) is None
     assert pause.until == 10.5
 
 
-def test_b8_a_time_that_ends_later_prolongs_and_an_earlier_one_does_not() -> None:
+def test_b8_a_longer_pause_prolongs_the_present_one_and_a_shorter_one_does_not() -> None:
     pause = Pause(0.5)
     pause.begin(10.0, None)
     assert pause.begin(10.1, 0.2) is None
@@ -38,7 +38,7 @@ def test_b8_a_strategy_backs_off_and_a_success_resets_it() -> None:
     assert pause.begin(now, None) == 1
 
 
-def test_b8_a_success_of_what_was_raised_before_the_pause_resets_nothing() -> None:
+def test_b8_the_success_of_a_batch_raised_before_the_pause_resets_nothing() -> None:
     pause = Pause(wait_exponential(multiplier=1))
     pause.begin(10.0, None)
     pause.succeeded(raised_at=9.9)
@@ -47,7 +47,7 @@ def test_b8_a_success_of_what_was_raised_before_the_pause_resets_nothing() -> No
     assert pause.begin(11.0, None) == 2
 
 
-def test_ending_what_is_not_paused_says_so() -> None:
+def test_ending_a_pause_without_one_returns_none() -> None:
     pause = Pause(0.5)
     assert pause.end(1.0) is None
     assert not pause.over(1.0)

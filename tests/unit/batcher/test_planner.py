@@ -1,4 +1,5 @@
-"""What goes into which batch: order, keys, packing and budget, without time or threads."""
+"""Which operations go into which batch: order, keys, packing and budget, without time or
+threads."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def ignore(batch: list[Operation]) -> None:
 
 
 class Room:
-    """Lanes with operations in them; payloads are letters or numbers."""
+    """Lanes with operations in them. Payloads are letters or numbers."""
 
     def __init__(self) -> None:
         self.lanes = Lanes()
@@ -51,7 +52,7 @@ class Room:
         return ["".join(str(o.payload) for o in batch.operations) for batch in planned.batches]
 
 
-def test_full_batches_go_and_what_is_not_due_waits_for_company() -> None:
+def test_full_batches_are_raised_and_operations_that_are_not_due_wait() -> None:
     room, watcher = Room(), Watcher(ignore, max_batch_size=3)
     room.put(*(Operation(watcher, 1, letter, batchable=True) for letter in "abcdefgh"))
     assert room.payloads(due=-1) == ["abc", "def"]
@@ -59,7 +60,7 @@ def test_full_batches_go_and_what_is_not_due_waits_for_company() -> None:
     assert room.payloads() == ["gh"]
 
 
-def test_what_is_not_batchable_is_a_full_batch_by_itself() -> None:
+def test_an_operation_that_is_not_batchable_is_a_full_batch_by_itself() -> None:
     room, watcher = Room(), Watcher(ignore)
     room.put(
         Operation(watcher, 1, "a", batchable=True),
@@ -80,7 +81,7 @@ def test_watchers_do_not_share_batches() -> None:
     assert room.payloads() == ["ac", "b"]
 
 
-def test_packing_one_slot_still_fills_the_one_batch() -> None:
+def test_the_batch_in_the_only_slot_is_filled() -> None:
     room, one, other = Room(), Watcher(ignore, max_batch_size=3), Watcher(ignore)
     room.put(
         Operation(one, 1, "a", batchable=True),
@@ -102,7 +103,7 @@ def test_b1_higher_priority_goes_first() -> None:
     assert room.payloads() == ["bd", "ca"]
 
 
-def test_b1_but_never_within_a_key() -> None:
+def test_b1_a_higher_priority_does_not_go_first_within_a_key() -> None:
     room, watcher = Room(), Watcher(ignore, max_batch_size=2)
     room.put(
         Operation(watcher, 1, "a", batchable=True, key="k"),
@@ -118,7 +119,7 @@ def test_b1_but_never_within_a_key() -> None:
     assert room.payloads() == ["c"]
 
 
-def test_c3_without_budget_nothing_goes_that_costs() -> None:
+def test_c3_without_budget_no_operation_with_a_cost_is_raised() -> None:
     room, watcher = Room(), Watcher(ignore)
     room.put(Operation(watcher, 1, "a"), Operation(watcher, 0, "b"))
     planned = room.plan(Allowance(0, burst=10))
@@ -126,7 +127,7 @@ def test_c3_without_budget_nothing_goes_that_costs() -> None:
     assert planned.wanted == 1
 
 
-def test_c4_nothing_younger_overtakes_a_dear_operation_on_budget() -> None:
+def test_c4_no_younger_operation_takes_the_budget_of_a_large_one() -> None:
     room, one, other = Room(), Watcher(ignore), Watcher(ignore)
     room.put(
         Operation(one, 2, "a"),
@@ -149,7 +150,7 @@ def test_scarce_budget_makes_fewer_batches_not_smaller_ones() -> None:
     assert [len(b.operations) for b in room.plan(Allowance(19, burst=100)).batches] == [10]
 
 
-def test_a_batch_dearer_than_a_burst_goes_in_pieces() -> None:
+def test_a_batch_that_costs_more_than_a_burst_is_raised_in_pieces() -> None:
     room, watcher = Room(), Watcher(ignore, max_batch_size=100)
     room.put(*(Operation(watcher, 1, n, batchable=True) for n in range(100)))
     assert [len(b.operations) for b in room.plan(Allowance(12, burst=10)).batches] == [12]
@@ -222,7 +223,7 @@ def test_every_plan_keeps_the_rules(
         of_key = [o for o in made if o.watcher is watcher and o.key == key]
         raised = [o for o in taken if o.watcher is watcher and o.key == key]
         assert raised == of_key[: len(raised)]
-    # What was left behind is still there: nothing is lost.
+    # Operations that were not raised are still there: nothing is lost.
     left = [o for lane in room.lanes for o in lane.withdraw()]
     assert sorted(o.payload for o in left + taken) == list(range(len(made)))
     if not limited and slots is None and due == FOREVER:
@@ -231,7 +232,7 @@ def test_every_plan_keeps_the_rules(
 
 
 @given(operations)
-def test_what_is_put_back_comes_out_in_order_again(
+def test_operations_that_are_put_back_are_raised_in_order_again(
     given_operations: list[tuple[int, str | None, int, bool, int]],
 ) -> None:
     watcher = Watcher(ignore, max_batch_size=3)
@@ -267,7 +268,7 @@ def test_what_is_put_back_comes_out_in_order_again(
 
 
 @pytest.mark.parametrize("size", [100, 1000])
-def test_a_plan_looks_at_what_it_takes_not_at_all_that_waits(size: int) -> None:
+def test_a_plan_looks_only_at_the_operations_that_it_takes(size: int) -> None:
     room, watcher = Room(), Watcher(ignore, max_batch_size=1)
     room.put(*(Operation(watcher, 1, n, batchable=True) for n in range(size)))
     assert len(room.plan(slots=Slots(total=2)).batches) == 2
@@ -278,7 +279,7 @@ def test_a_plan_looks_at_what_it_takes_not_at_all_that_waits(size: int) -> None:
 
 
 @given(st.integers(1, 500), st.floats(0.01, 100), st.floats(0.01, 1_000_000))
-def test_c1_whole_batches_leave_no_more_of_a_limit_than_full_ones(
+def test_c1_even_batches_leave_no_more_of_a_limit_unused_than_full_ones(
     full: int, each: float, limit: float
 ) -> None:
     size = even(full, full * each, limit)
@@ -290,7 +291,7 @@ def test_c1_whole_batches_leave_no_more_of_a_limit_than_full_ones(
             assert size == full
 
 
-def test_c1_scarce_batches_are_a_little_smaller_if_full_ones_do_not_divide_the_limit() -> None:
+def test_c1_batches_are_slightly_smaller_if_full_ones_do_not_divide_a_scarce_limit() -> None:
     room, watcher = Room(), Watcher(ignore, max_batch_size=200)
     room.put(*(Operation(watcher, 10, "x", batchable=True) for _ in range(1_000)))
     planned = room.plan(Allowance(1_899, burst=2_100, limit=21_000))

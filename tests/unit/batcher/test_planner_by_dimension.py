@@ -1,5 +1,5 @@
-"""Plans under a budget of several dimensions, and of batches that cost something themselves: beside
-a plain model, for law V3."""
+"""Plans under a budget of several dimensions, and of batches with a cost of their own, compared
+with a plain model (law V3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.crank import ignore
 
 NAMES = ("a", "b", "c")
 SPEEDS = {"a": 10.0, "b": 20.0}
-"""A unit of `a` takes twice the time of one of `b`; `c` is not spent by time."""
+"""A unit of `a` takes twice the time of one of `b`; `c` has no speed."""
 
 Amounts = Mapping[str, float]
 
@@ -52,7 +52,7 @@ def total(planned: Plan) -> Costs:
     return Costs() + sum(one.lane.batch_cost + one.cost for one in planned.batches)
 
 
-# A model that goes by lists and knows no ranks, lanes or budgets.
+# A model that uses lists, without ranks, lanes or budgets.
 
 
 @dataclass
@@ -62,8 +62,8 @@ class Model:
     capacity: Amounts
 
     def plan(self, operations: list[Operation]) -> tuple[list[list[int]], Amounts | None]:
-        """The batches, and what the one that could not go waits for. One operation after the other,
-        the oldest first, until one does not fit."""
+        """Return the batches, and the cost for which the first one that cannot be raised waits. It
+        takes the operations one after the other, the oldest first, until one does not fit."""
         batches: list[list[int]] = []
         open_: dict[Watcher, list[int]] = {}
         for at, operation in enumerate(operations):
@@ -92,7 +92,7 @@ class Model:
         return batches, None
 
     def gathers(self, rest: list[Operation], watcher: Watcher, own: Amounts) -> Amounts:
-        """What its operations will cost, up to what it is worth waiting for."""
+        """Return the cost of the batch's operations, up to what is worth waiting for."""
         slowest = max((own[name] / SPEEDS[name] for name in SPEEDS), default=0)
         enough = {}
         for name in NAMES:
@@ -132,7 +132,7 @@ some_watchers = st.lists(
 
 
 @given(some_operations, some_watchers, amounts(60), amounts(12), amounts(40))
-def test_v3_a_plan_is_that_of_the_model(
+def test_v3_a_plan_is_equal_to_that_of_the_model(
     given_operations: list[tuple[int, bool, dict[str, int]]],
     given_watchers: list[tuple[int | None, dict[str, int]]],
     money: dict[str, int],
@@ -154,7 +154,7 @@ def test_v3_a_plan_is_that_of_the_model(
     raised = [[one.payload for one in batch.operations] for batch in planned.batches]
     assert sorted(raised) == sorted(batches)
     assert (None if planned.wanted is None else _amounts(planned.wanted)) == wanted
-    # Each batch has paid for its operations and for itself, once; nothing is free, nothing lost.
+    # Each batch has paid for its operations and once for itself; nothing is free, nothing is lost.
     assert _sum(_amounts(total(planned)), _left(budget)) == _amounts(Costs(money))
     assert all(batch.cost == sum(one.cost for one in batch.operations) for batch in planned.batches)
     left = [one.payload for lane in lanes for one in lane.withdraw()]
@@ -211,7 +211,7 @@ def test_v2_v3_every_plan_pays_in_all_dimensions_and_keeps_the_order_of_keys(
         assert payloads == of_key[: len(payloads)]
 
 
-# Batches that cost something, of a limit in numbers.
+# Batches with a cost of their own, under a limit in numbers.
 
 
 @given(
@@ -237,9 +237,9 @@ def test_v3_in_numbers_each_batch_pays_its_cost_once(
         assert planned.wanted > budget.left
 
 
-def test_a_batch_is_never_opened_for_an_operation_that_does_not_fit_any_more() -> None:
-    """What is forgiven to the sum of a large batch cost and a small operation is more than that
-    operation costs."""
+def test_a_batch_is_never_opened_for_an_operation_that_no_longer_fits() -> None:
+    """The float error that is tolerated for the sum of a large batch cost and a small operation is
+    more than that operation costs."""
     watcher = Watcher(ignore, batch_cost=1_000)
     made = [Operation(watcher, 1e-6, n, batchable=True) for n in range(2)]
     planned = plan(room(*made).costly, Allowance(1_000, burst=1), Slots(), math.inf)
@@ -272,7 +272,7 @@ def test_c1_batches_are_evened_out_by_the_dimension_they_wait_for() -> None:
 @given(
     st.integers(1, 500), st.floats(0.01, 100), st.floats(0.01, 1_000), st.floats(0.01, 1_000_000)
 )
-def test_batches_that_cost_something_are_made_smaller_only_if_more_operations_go(
+def test_batches_with_a_cost_are_made_smaller_only_if_more_operations_are_sent(
     full: int, each: float, batch_cost: float, limit: float
 ) -> None:
     size = even(full, full * each, limit, batch_cost)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from dispatcher import (
 )
 from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.testing import InlineBatcher, ManualClock
-from limiters import ArgumentError, InFlight, Limits, Rate
+from limiters import ArgumentError, InFlight, Limits, Rate, ReserveTimeoutError
 
 OnBatch = Callable[[list[Operation]], Any]
 
@@ -36,7 +37,7 @@ LIMITS = Limits(
 
 
 class Setting:
-    """A limiter, a Batcher, and what is left for a period after a batch."""
+    """A limiter and a Batcher, to see what a batch has spent at its end."""
 
     def __init__(self, capacity: float | Limits = 10_000, **options: Any) -> None:
         self.clock = ManualClock()
@@ -46,7 +47,7 @@ class Setting:
         self.batcher = InlineBatcher(clock=self.clock, rate_limiter=self.limiter, **options)
 
     def run(self, on_batch: OnBatch, *costs: Any, seconds: float = 1.0, **terms: Any) -> Setting:
-        """Raises one batch of operations of these costs; errors of its callback are raised."""
+        """Raise one batch of operations of these costs, and raise the errors of its callback."""
         watcher = Watcher(on_batch, **terms)
         with self.batcher:
             operations = [
@@ -60,7 +61,7 @@ class Setting:
         return self
 
     def spent(self) -> Any:
-        """What counts of the limit."""
+        """Return the spent amount that counts against the limit."""
         ledgers = self.limiter._ledgers
         amounts = [ledger.spent(self.clock.now()) for ledger in ledgers]
         return amounts[0] if len(amounts) == 1 else tuple(amounts)
@@ -81,14 +82,14 @@ def test_a_batch_is_settled_with_its_batch_cost() -> None:
     assert Setting().run(answer, 100, 200, batch_cost=50).spent() == 25
 
 
-def test_an_operation_that_is_settled_leaves_the_others_and_the_batch_cost_as_told() -> None:
+def test_settling_one_operation_changes_neither_the_others_nor_the_batch_cost() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(10)
 
     assert Setting().run(answer, 100, 200, batch_cost=50).spent() == 260
 
 
-def test_z5_while_an_answer_streams_it_only_grows() -> None:
+def test_z5_while_an_answer_streams_the_charge_is_never_below_the_estimate() -> None:
     setting = Setting()
     counted = []
 
@@ -112,11 +113,11 @@ def test_a_dimension_that_is_not_named_costs_what_was_estimated() -> None:
     assert setting.spent() == (1, 1_034, 0)
 
 
-def test_z2_a_dimension_in_which_nothing_was_estimated_can_cost_something_all_the_same() -> None:
+def test_z2_a_dimension_without_an_estimate_can_have_an_actual_cost() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 700})
 
-    setting = Setting(LIMITS).run(answer, {"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"requests": 1, "calls": 1})
     assert setting.spent() == (1, 700, 0)
 
 
@@ -145,7 +146,7 @@ def test_z4_each_attempt_is_charged_and_settled_by_itself() -> None:
 
 
 @pytest.mark.parametrize(("charged", "counts"), [(True, 150), (False, 0)])
-def test_z4_a_refusal_says_whether_it_was_charged(charged: bool, counts: float) -> None:
+def test_z4_a_refusal_counts_only_if_it_was_charged(charged: bool, counts: float) -> None:
     setting = Setting(pause_time=120.0)
 
     def answer(batch: list[Operation]) -> None:
@@ -159,7 +160,7 @@ def test_z4_a_refusal_says_whether_it_was_charged(charged: bool, counts: float) 
         setting.batcher.stop()
 
 
-def test_z4_of_a_part_that_was_refused_without_charge_the_rest_counts() -> None:
+def test_z4_if_a_part_is_refused_without_charge_the_rest_counts() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[1].settle(20)
         if batch[0].attempt == 1:
@@ -174,7 +175,7 @@ def test_z4_of_a_part_that_was_refused_without_charge_the_rest_counts() -> None:
         setting.batcher.stop()
 
 
-def test_z4_what_was_abandoned_counts_as_estimated() -> None:
+def test_z4_an_abandoned_batch_counts_as_estimated() -> None:
     errors: list[SettlementError] = []
 
     def answer(batch: list[Operation]) -> None:
@@ -190,8 +191,9 @@ def test_z4_what_was_abandoned_counts_as_estimated() -> None:
     assert setting.spent() == 100
 
 
-def test_a_refund_makes_room_for_what_waits() -> None:
-    """Told 60 of 100 each, used 10 each: they go one after the other, not one a minute."""
+def test_a_refund_makes_room_for_waiting_operations() -> None:
+    """Each is estimated at 60 of 100 and costs 10: they are sent one after the other, not one a
+    minute."""
 
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(10)
@@ -223,7 +225,7 @@ def test_a_refund_wakes_another_batcher_of_the_limiter() -> None:
         assert answered.wait(20), "it would otherwise wait for a minute"
 
 
-def test_without_a_limiter_it_is_accepted_and_checked() -> None:
+def test_without_a_limiter_a_settlement_is_accepted_and_checked() -> None:
     seen = []
 
     def answer(batch: list[Operation]) -> None:
@@ -238,7 +240,7 @@ def test_without_a_limiter_it_is_accepted_and_checked() -> None:
     assert seen
 
 
-# Bad input: an error that says which, and the ledger unchanged.
+# Wrong arguments: the error names them, and the ledger is unchanged.
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_without_a_limiter_it_is_accepted_and_checked() -> None:
     ],
 )
 @pytest.mark.parametrize("whole", [False, True])
-def test_an_impossible_cost_is_named_and_changes_nothing(
+def test_the_error_names_an_impossible_cost_and_nothing_changes(
     actual: Any, says: str, whole: bool
 ) -> None:
     def answer(batch: list[Operation]) -> None:
@@ -266,7 +268,7 @@ def test_an_impossible_cost_is_named_and_changes_nothing(
         with pytest.raises(ArgumentError, match=says):
             settle(batch, actual) if whole else batch[0].settle(actual)
 
-    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1})
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000, "calls": 1}, batch_cost={"requests": 1})
     assert setting.spent() == (1, 700, 0)
 
 
@@ -281,7 +283,7 @@ def test_an_impossible_number_is_refused(actual: Any) -> None:
     assert Setting().run(answer, 100).spent() == 100
 
 
-def test_slots_alone_cannot_be_settled() -> None:
+def test_a_cost_of_slots_only_cannot_be_settled() -> None:
     def answer(batch: list[Operation]) -> None:
         with pytest.raises(ArgumentError, match="calls in flight are counted as long as they last"):
             batch[0].settle(0)
@@ -289,7 +291,7 @@ def test_slots_alone_cannot_be_settled() -> None:
     Setting(Limits(calls=InFlight(2))).run(answer, 1)
 
 
-def test_an_operation_that_was_never_raised_is_refused() -> None:
+def test_settling_an_operation_that_was_never_raised_is_refused() -> None:
     operation = Operation(Watcher(lambda batch: None), 1, None)
     with pytest.raises(SettlementError, match="was not raised; settle it in its callback"):
         operation.settle(1)
@@ -300,7 +302,7 @@ def test_an_operation_that_was_never_raised_is_refused() -> None:
         batcher.stop()
 
 
-def test_an_operation_that_waits_for_its_retry_is_refused() -> None:
+def test_settling_an_operation_that_waits_for_its_retry_is_refused() -> None:
     def answer(batch: list[Operation]) -> None:
         raise ValueError
 
@@ -313,7 +315,7 @@ def test_an_operation_that_waits_for_its_retry_is_refused() -> None:
         batcher.stop()
 
 
-def test_a_batch_that_has_ended_is_refused() -> None:
+def test_settling_a_batch_that_has_ended_is_refused() -> None:
     kept: list[list[Operation]] = []
     setting = Setting().run(kept.append, 100)
     with pytest.raises(SettlementError, match="has ended; settle it before its callback"):
@@ -323,8 +325,8 @@ def test_a_batch_that_has_ended_is_refused() -> None:
     assert setting.spent() == 100
 
 
-def test_a_stranger_is_refused() -> None:
-    """Another callback than its own."""
+def test_settling_an_operation_of_another_batch_is_refused() -> None:
+    """The callback of one batch settles an operation of another."""
     first: list[Operation] = []
 
     setting = Setting()
@@ -345,7 +347,7 @@ def test_a_stranger_is_refused() -> None:
     assert setting.spent() == 300
 
 
-def test_only_a_whole_batch_is_settled_as_one() -> None:
+def test_settle_refuses_operations_that_are_not_a_whole_batch() -> None:
     def answer(batch: list[Operation]) -> None:
         stranger = Operation(Watcher(print), 1, None)
         with pytest.raises(SettlementError, match="these 1 operations are not the batch of 2"):
@@ -361,7 +363,7 @@ def test_only_a_whole_batch_is_settled_as_one() -> None:
     assert Setting().run(answer, 100, 200).spent() == 5
 
 
-def test_what_was_estimated_to_cost_nothing_has_nothing_to_settle() -> None:
+def test_a_cost_that_was_estimated_as_nothing_cannot_be_settled() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(0)
         with pytest.raises(SettlementError, match="estimated to cost nothing"):
@@ -370,7 +372,197 @@ def test_what_was_estimated_to_cost_nothing_has_nothing_to_settle() -> None:
     assert Setting().run(answer, 0).spent() == 0
 
 
-# Without a Batcher.
+def test_z2_batches_that_cost_what_nothing_was_estimated_of_wait_until_the_limit_fits_again() -> (
+    None
+):
+    """Each uses all of a dimension in which its cost names nothing."""
+
+    def answer(batch: list[Operation]) -> None:
+        started.append(setting.clock.now())
+        batch[0].settle({"tokens": 10_000})
+
+    started: list[float] = []
+    setting = Setting(LIMITS, max_concurrent_batches=1)
+    watcher = Watcher(answer, max_batch_size=1, batch_cost={"requests": 1, "calls": 1})
+    with setting.batcher:
+        setting.batcher.enqueue_many([Operation(watcher, {}, n) for n in range(3)])
+        setting.batcher.turn(130)
+    assert [round(at) for at in started] == [0, 60, 120]
+
+
+def test_v1_a_dimension_that_is_used_up_keeps_nothing_back_that_does_not_need_it() -> None:
+    """Nor does an excess of a call that was estimated to cost something there."""
+
+    def answer(batch: list[Operation]) -> None:
+        if batch[0].payload == "answer":
+            batch[0].settle({"tokens": 30_000})
+        started.append(batch[0].payload)
+
+    started: list[str] = []
+    setting = Setting(LIMITS)
+    watcher = Watcher(answer, max_batch_size=1, batch_cost={"requests": 1, "calls": 1})
+    with setting.batcher:
+        setting.batcher.enqueue(Operation(watcher, {"tokens": 10_000}, "answer"))
+        setting.batcher.enqueue(Operation(watcher, {}, "list"))
+        setting.batcher.turn(1)
+    assert started == ["answer", "list"]
+
+
+# Another attempt, another thread.
+
+
+class Attempts:
+    """An operation that is raised twice, and a thread of its first attempt that settles it while
+    the second one runs."""
+
+    def __init__(self, settle: Callable[[list[Operation]], None]) -> None:
+        self.limiter = ProvisionedResource(1_000, period=600)
+        self.error: Exception | None = None
+        self._settle = settle
+        self._batches: list[list[Operation]] = []
+        watcher = Watcher(self._answer, max_attempts=3)
+        with Batcher(rate_limiter=self.limiter) as batcher:
+            batcher.enqueue(Operation(watcher, 10, "a record"))
+            assert watcher.wait(timeout=20)
+
+    def _answer(self, batch: list[Operation]) -> None:
+        self._batches.append(batch)
+        if len(self._batches) == 1:
+            raise Throttled(0.001)
+        late = threading.Thread(target=self._late)
+        late.start()
+        late.join()
+
+    def _late(self) -> None:
+        try:
+            self._settle(self._batches[0])
+        except SettlementError as error:
+            self.error = error
+
+    @property
+    def spent(self) -> float:
+        ledger = self.limiter._ledgers[0]
+        return ledger.spent(self.limiter.clock.now())
+
+
+def test_z4_a_thread_of_an_earlier_attempt_cannot_settle_the_batch() -> None:
+    late = Attempts(lambda batch: settle(batch, 0))
+    assert "pass the list" in str(late.error)
+    assert late.spent == 20
+
+
+def test_z3_z4_nor_does_it_refund_an_operation_since_nobody_knows_which_attempt_it_is_of() -> None:
+    assert Attempts(lambda batch: batch[0].settle(0)).spent == 20
+    assert Attempts(lambda batch: batch[0].settle(30)).spent == 40
+
+
+def test_threads_of_the_attempt_that_runs_settle_it() -> None:
+    def answer(batch: list[Operation]) -> None:
+        attempts.append(batch[0].attempt)
+        if batch[0].attempt == 1:
+            raise Throttled(0.001)
+        inside = contextvars.copy_context()
+        one = threading.Thread(target=lambda: inside.run(batch[0].settle, 1))
+        other = threading.Thread(target=lambda: whole(batch))
+        for thread in (one, other):
+            thread.start()
+            thread.join()
+
+    def whole(batch: list[Operation]) -> None:
+        if batch[0].payload == "as one":
+            settle(batch, 2)
+
+    attempts: list[int] = []
+    for payload, counts in (("by itself", 11), ("as one", 12)):
+        limiter = ProvisionedResource(1_000, period=600)
+        watcher = Watcher(answer, max_attempts=3)
+        with Batcher(rate_limiter=limiter) as batcher:
+            batcher.enqueue(Operation(watcher, 10, payload))
+            assert watcher.wait(timeout=20)
+        assert limiter._ledgers[0].spent(limiter.clock.now()) == counts
+    assert attempts == [1, 2, 1, 2]
+
+
+class Hostile(dict[str, float]):
+    """A mapping whose methods are the user's, and raise."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("no names")
+
+    def keys(self) -> Any:
+        raise RuntimeError("no keys")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Unread(Mapping[str, float]):
+    """One that has names, and raises where it is asked for what stands there."""
+
+    def __getitem__(self, name: str) -> float:
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["tokens"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("actual", [Hostile(tokens=1), Unread()], ids=["names", "amounts"])
+def test_a_mapping_that_raises_is_no_cost(actual: Any) -> None:
+    def answer(batch: list[Operation]) -> None:
+        for settling in (batch[0].settle, lambda actual: settle(batch, actual)):
+            with pytest.raises(ArgumentError, match="actual must be a mapping that can be read"):
+                settling(actual)
+
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1, "calls": 1})
+    assert setting.spent() == (1, 1_000, 0)
+    with pytest.raises(ArgumentError, match="cost must be a mapping that can be read"):
+        Operation(Watcher(print), actual, None)
+
+
+def test_what_is_no_batch_is_refused() -> None:
+    def answer(batch: list[Operation]) -> None:
+        strange: Any
+        for strange in (batch[0], 5, None, [1], ["a"], "batch", {1: 2}, [None, batch[0]]):
+            with pytest.raises(ArgumentError, match="batch must be the list of operations that"):
+                settle(strange, 5)
+
+    assert Setting().run(answer, 100).spent() == 100
+
+
+# Reservations, without a Batcher.
+
+
+def test_a_reservation_of_nothing_cannot_be_settled() -> None:
+    limiter = ProvisionedResource(100)
+    with limiter, limiter.reserve(0) as paid:
+        paid.settle(0)
+        with pytest.raises(SettlementError, match="of nothing"):
+            paid.settle(100)
+    assert not limiter._ledgers[0].spent(limiter.clock.now())
+
+
+def test_z2_reservations_that_name_a_dimension_only_afterwards_wait_for_it() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(LIMITS, clock=clock)
+    with limiter:
+        for _ in range(2):
+            with limiter.reserve({"requests": 1, "calls": 1}) as paid:
+                paid.settle({"tokens": 6_000})
+        with (
+            pytest.raises(ReserveTimeoutError),
+            limiter.reserve({"requests": 1, "calls": 1}, timeout=0),
+        ):
+            pass
+        assert limiter.ready_at({"requests": 1, "calls": 1}) == pytest.approx(60, rel=0.01)
+        clock.advance(61)
+        with limiter.reserve({"requests": 1, "calls": 1}, timeout=0):
+            pass
 
 
 def test_a_reservation_is_settled_in_its_block() -> None:
@@ -387,19 +579,19 @@ def test_a_reservation_is_settled_in_its_block() -> None:
         paid.settle({"tokens": 1})
 
 
-def test_a_reservation_that_has_not_begun_is_refused() -> None:
+def test_settling_a_reservation_that_has_not_begun_is_refused() -> None:
     limiter = ProvisionedResource(100)
     with limiter, pytest.raises(SettlementError, match="in its block alone"):
         limiter.reserve(10).settle(5)
 
 
-def test_a_reservation_counts_for_what_was_settled_whatever_ends_it() -> None:
+def test_a_reservation_that_ends_with_an_error_counts_as_settled() -> None:
     limiter = ProvisionedResource(100, period=60)
     with limiter:
         with contextlib.suppress(KeyError), limiter.reserve(100) as paid:
             paid.settle(40)
             raise KeyError
-        assert limiter.acquire(60, timeout=20), "else it would wait for a minute"
+        assert limiter.acquire(60, timeout=20), "it would otherwise wait for a minute"
 
 
 def test_coroutines_settle_reservations() -> None:
@@ -416,7 +608,7 @@ def test_coroutines_settle_reservations() -> None:
 def test_z3_a_first_settlement_just_after_the_callback_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another thread may come between the end of the callback and the Batcher's look at it."""
+    """Another thread may settle between the end of the callback and the Batcher's look at it."""
     tried = []
     original = OperationBatch.callback_ended
 

@@ -1,5 +1,5 @@
-"""Laws B2 and B3: whatever the history, the counts are those of the stages, and a transition that
-the table does not have changes nothing."""
+"""Laws B2 and B3: after any history, the counts are those of the stages, and a transition that is
+not in the table changes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.randoms(use_true_random=Fa
 
 
 class History:
-    """One OpenWork, and beside it the stage of each operation."""
+    """One OpenWork, and the stage of each operation to compare it with."""
 
     def __init__(self) -> None:
         self.buffer = Buffer(SIZE, lambda: None)

@@ -48,14 +48,14 @@ def test_names_stay_whole_on_a_terminal_of_80_columns_while_instances_wait_for_p
     waits = {"waits_for": 500.0, "waits_ms": 2_100}
     view = limit(*(instance(f"017c4377{n}", label=f"worker-{n}:4242", **waits) for n in range(3)))
     shown = io.StringIO()
-    Console(width=80, file=shown).print(_rich(fitted(page("orders", view), 80)))
+    Console(width=80, file=shown).print(_rich(page("orders", view), 80))
     for n in range(3):
         assert f"017c4377{n}  worker-{n}:4242 " in shown.getvalue()
 
 
 def on_80_columns(*instances: InstanceView) -> list[str]:
     shown = io.StringIO()
-    Console(width=80, file=shown).print(_rich(fitted(page("orders", limit(*instances)), 80)))
+    Console(width=80, file=shown).print(_rich(page("orders", limit(*instances)), 80))
     return shown.getvalue().splitlines()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from dispatcher.cli._commands.leases.table import page
 from dispatcher.cli._commands.limit.ramp import OneRamp, by_second, read_ramp
@@ -13,7 +16,7 @@ from dispatcher.cli._commands.top.memory import Memory
 from dispatcher.cli._commands.top.picture import of_limit
 from dispatcher.cli._commands.top.spans import plain
 from dispatcher.cli._terminal import tables
-from dispatcher.cli._terminal.tables import fitted
+from dispatcher.cli._terminal.tables import _rich, fitted
 from dispatcher.cli._text.one_bound import alone
 from dispatcher.cli._text.wording import capacity
 from limiters import Limits
@@ -96,6 +99,42 @@ def test_leases_have_a_column_for_each_bound_within_80_columns() -> None:
     assert titles.split()[2:] == ["requests", "requests/1s", "tokens", "calls", "bytes_out"]
     assert all(len(line) <= 80 for line in shown if line[:1] in "i01")
     assert "not shown, since the terminal is narrow: silent, lease" in shown
+
+
+SIXTEEN = ",".join(f"dimension_{number:02}={9_000 + number}/60s" for number in range(16))
+WAITING = (0.03, 1 / 3, 1.2, 0.3, 0.9)
+
+
+def numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"\d[\d,.]*", text))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("limits", [FIVE, SIXTEEN])
+def test_no_number_is_cut_on_a_terminal_of_any_width(limits: str, width: int) -> None:
+    view = several(limits, BUSY, WAITING)
+    shown = io.StringIO()
+    Console(width=width, file=shown).print(_rich(page("llm", view), width))
+    lines = shown.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    # A text that is too long goes on in the next line of its cell: without the gaps it is whole.
+    held = {"3", "30"} | ({"1", "10"} if limits is FIVE else set())
+    assert numbers_in(shown.getvalue()) >= held
+    names = [name for name in re.split("[,=]", limits) if name[0].isalpha()]
+    titles = [line for line in lines if line.startswith("instance")]
+    assert sum(line.count(name) for name in names for line in titles) >= len(names)
+    for row in (line for line in lines if re.match(r"[01]  ?\S*orders", line)):
+        assert re.fullmatch(r"\d  ?\S+((  +)(\d+( %)?|-|[\d.]+ s|[\w ,.]+))*", row.rstrip()), row
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_top_goes_on_in_a_table_below_where_there_is_no_room(width: int) -> None:
+    lines = top(several(SIXTEEN, BUSY, WAITING), width)
+    assert all(len(line) <= width for line in lines)
+    rows = [line for line in lines if line.startswith("B ")]
+    assert sum(line.count("3 %") for line in rows) == 16
+    titles = " ".join(line for line in lines if line.startswith("  ") and "…" in line + "…")
+    assert sum(titles.count(f"_{number:02}") for number in range(16)) == 16
 
 
 def test_who_holds_one_bound_alone_has_a_lease_and_its_end_is_shown() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.spending import Spending
 
 
 def charge(budget: PermitBudget, cost: float, now: float) -> bool:
@@ -93,7 +94,7 @@ def test_one_step_counts_what_is_spent_without_setting_it_aside() -> None:
     budget.payment(4.0, 1.0).enter()
     assert budget.available(1.0) == 6.0
     assert budget.close(3.0) == (7, ((2_000, 4.0),))
-    assert budget.total == 4.0
+    assert budget.spending() == Spending(4.0)
     assert budget.recent(3.0, seconds=3.0) == [4.0]
     assert budget.recent(4.5, seconds=3.0) == []
 
@@ -118,3 +119,23 @@ def test_c1_never_more_starts_than_the_permit_is_for_and_all_of_it_is_reported(
     _, used = budget.close(1.0)
     assert math.fsum(c for age, c in used if age >= 0) == pytest.approx(math.fsum(started))
     assert math.fsum(c for _, c in used) <= cost * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_sums_of_spending_have_what_calls_cost_less_or_more_also_after_the_report(
+    at_end: bool,
+) -> None:
+    budget = PermitBudget(at_end=at_end)
+    budget.open(7, 60.0, until=5.0)
+    low, high = budget.charge(30.0, 4.0), budget.charge(20.0, 4.0)
+    assert budget.spending() == Spending(), "neither has begun"
+    for call, actual in ((low, 10.0), (high, 25.0)):
+        assert call.started(4.0)
+        assert call.settle(actual)
+    assert budget.spending() == Spending(50), "they run"
+    low.ended(4.5)
+    assert budget.spending() == Spending(50, refunded=20)
+    budget.close(4.6)
+    assert budget.spending() == Spending(50, refunded=20)
+    high.ended(4.7)
+    assert budget.spending() == Spending(50, refunded=20, excess=5)

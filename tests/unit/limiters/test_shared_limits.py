@@ -133,7 +133,7 @@ def test_c4_its_operations_go_out_also_where_it_has_reserved_capacity(reserved: 
 
 
 @pytest.mark.parametrize(
-    ("instances", "least"), [(3, 0.85), pytest.param(8, 0.97, marks=pytest.mark.thorough)]
+    ("instances", "least"), [(3, 0.85), pytest.param(8, 0.97, marks=pytest.mark.long)]
 )
 def test_c5_a_limit_of_five_a_second_for_several_is_used_and_fair(
     instances: int, least: float
@@ -177,7 +177,9 @@ def test_c4_whoever_is_killed_with_a_permit_or_while_it_waits_holds_up_nobody() 
 # Fair shares.
 
 
-@pytest.mark.parametrize("light", [10, pytest.param(19, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "light", [4, *(pytest.param(many, marks=pytest.mark.long) for many in (10, 19))]
+)
 def test_c5_instances_that_need_a_thousandth_leave_the_rest_to_the_busy_one(light: int) -> None:
     limits = Limits(1_000, 50)
     busy = limits.join(10)

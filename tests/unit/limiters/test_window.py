@@ -87,7 +87,7 @@ def test_c1_the_guard_covers_a_start_noted_a_little_early() -> None:
         (1, 0.1),
         (7, 1),
         (9.9, 0.3),
-        pytest.param(1000, 1, marks=pytest.mark.thorough),
+        pytest.param(1000, 1, marks=pytest.mark.long),
     ],
 )
 def test_c3_small_capacities_are_used_in_full(capacity: float, cost: float) -> None:

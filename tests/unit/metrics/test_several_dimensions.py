@@ -185,7 +185,11 @@ def test_a_limit_of_one_bound_has_no_dimension_and_the_series_it_always_had() ->
         until(lambda: limiter.partitions)
         member = limiter.standing().member
         assert {(one.name, labels) for one, labels in shown(limiter)} == {
-            *(("dispatcher_spent_cost_total", ("api", kind)) for kind in ("shared", "reserved")),
+            *(
+                (f"dispatcher_{counter}_cost_total", ("api", kind))
+                for counter in ("spent", "refunded", "excess")
+                for kind in ("shared", "reserved")
+            ),
             *(("dispatcher_capacity", ("api", kind)) for kind in ("shared", "reserved", "max")),
             *(("dispatcher_partitions", ("api", state)) for state in ("held", "wanted")),
             ("dispatcher_limiter_info", ("api", member)),
@@ -209,6 +213,8 @@ def test_a_limit_of_one_bound_has_no_dimension_and_the_series_it_always_had() ->
                     ("operations_total", ("done", "failed", "abandoned", "returned")),
                     ("batches_total", ("done", "failed", "abandoned")),
                     ("spent_cost_total", ("shared", "reserved")),
+                    ("refunded_cost_total", ("shared", "reserved")),
+                    ("excess_cost_total", ("shared", "reserved")),
                     ("uncertain_seconds", ("",)),
                 )
                 for value in values

@@ -17,7 +17,7 @@ from dispatcher.cli._text.wording import capacity, of_partitions, share_of, unce
 from limiters.errors import DispatcherError
 from limiters.leases import LimitView
 
-COLUMNS = ("=limit", "=capacity", "held", ">instances", "")
+COLUMNS = ("=limit", "capacity", "held", ">instances", "")
 
 
 def run(options: LimitListOptions, call: Invocation) -> None:

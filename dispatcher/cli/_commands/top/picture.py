@@ -71,10 +71,7 @@ def _with_bold(title: Line, beginning: str) -> Line:
 
 
 def _totals(view: LimitView, width: int) -> list[Line]:
-    lines = [
-        *(one for said in in_lines(view) for one in wrapped(said, width)),
-        *map(line, waiters(view)),
-    ]
+    lines = [one for said in (*in_lines(view), *waiters(view)) for one in wrapped(said, width)]
     if view.uncertain_ms or view.unconfirmed_ms:
         lines += wrapped(f"grants {grants(view)}", width, "yellow")
     return [*lines, *(one for said in skew(view) for one in wrapped(said, width, "yellow"))]
@@ -89,7 +86,7 @@ def _map(view: LimitView, memory: Memory, width: int) -> list[Line]:
     several = len(view.bounds) > 1
     what = f"{view.bounds[at].dimension}, of which the least is free" if several else "the limit"
     meaning = f"a letter is {100 // CELLS} % of {what}; {FREE} is free"
-    return [line(""), *drawn(cells(shares), row_of(width)), line(meaning, "dim")]
+    return [line(""), *drawn(cells(shares), row_of(width)), *wrapped(meaning, width, "dim")]
 
 
 def _instances(
@@ -99,7 +96,25 @@ def _instances(
         return [line("no instance asks for any of it at present")]
     instances = memory.in_order(view.instances)
     longest = max(len(printable(one.label)) for one in instances)
-    table = _fitted(view, instances, longest, width)
+    lines: list[Line] = []
+    for table in _fitted(view, instances, longest, width):
+        lines += [line("")] * bool(lines)
+        lines += _table(view, memory, starving, table, instances, longest, fine=fine)
+        notes = not_shown(table.left_out)
+        lines += (one for note in notes for one in wrapped(note, width, "dim"))
+    return lines
+
+
+def _table(
+    view: LimitView,
+    memory: Memory,
+    starving: Mapping[str, float],
+    table: _Table,
+    instances: Sequence[InstanceView],
+    longest: int,
+    *,
+    fine: bool,
+) -> list[Line]:
     label = min(longest, max(LEAST_LABEL if table.bar else LEAST_NAME, table.room - LEAST_BAR))
     room = max(LEAST_BAR, min(MOST_BAR, table.room - label)) if table.bar else 0
     scarce = alone(view, scarcest(view))
@@ -112,7 +127,7 @@ def _instances(
     both = zip(instances, scarce_of(scarce, instances), table.rows, strict=True)
     for one, own, row in both:
         letter = memory.letters[one.instance]
-        state = _state(one, starving)
+        state = _state(one, starving) if table.has_states else ""
         numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True))
         lines.append(
             [
@@ -123,8 +138,7 @@ def _instances(
                 TextSpan(f"  {state}" if state else "", "red"),
             ]
         )
-    notes = not_shown(table.left_out)
-    return [*lines, *(one for note in notes for one in wrapped(note, width, "dim"))]
+    return lines
 
 
 class _Table(NamedTuple):
@@ -136,9 +150,12 @@ class _Table(NamedTuple):
     room: int
     """The width that is left for names and bars."""
     bar: bool = True
+    has_states: bool = True
 
 
-def _fitted(view: LimitView, instances: Sequence[InstanceView], longest: int, width: int) -> _Table:
+def _fitted(
+    view: LimitView, instances: Sequence[InstanceView], longest: int, width: int
+) -> list[_Table]:
     if len(view.bounds) > 1:
         return _fitted_bounds(view, instances, longest, width)
     left_out = [] if width >= NARROW else ["limit"]
@@ -149,20 +166,38 @@ def _fitted(view: LimitView, instances: Sequence[InstanceView], longest: int, wi
         room = _room(shown, rows, width)
         if room >= min(longest, LEAST_LABEL) + LEAST_BAR:
             break
-    return _Table(shown, rows, left_out, room)
+    return [_Table(shown, rows, left_out, room)]
 
 
 def _fitted_bounds(
     view: LimitView, instances: Sequence[InstanceView], longest: int, width: int
+) -> list[_Table]:
+    """A column for what is held of each bound. Where there is no room, names become shorter, then
+    bars are left out, then further bounds go on in a table below."""
+    left, tables = list(range(len(view.bounds))), list[_Table]()
+    while left:
+        for most in range(len(left), 0, -1):
+            table = _of_bounds(view, instances, left[:most], longest, width)
+            if table.room >= min(longest, LEAST_NAME):
+                break
+        is_first = not tables
+        tables.append(table._replace(has_states=is_first, bar=table.bar and is_first))
+        left = left[most:]
+    return tables
+
+
+def _of_bounds(
+    view: LimitView,
+    instances: Sequence[InstanceView],
+    places: Sequence[int],
+    longest: int,
+    width: int,
 ) -> _Table:
-    """A column for what is held of each bound. Where there is no room, names become shorter and
-    bars are left out, rather than a bound."""
-    names = [one.dimension for one in view.bounds]
-    rows = [
-        [held_of(*pair) for pair in zip(view.bounds, (it.held for it in one.bounds), strict=True)]
-        for one in instances
-    ]
-    for most in range(max(map(len, names)), LEAST_TITLE - 1, -1):
+    """Return a table of some bounds, with their names as long as there is room."""
+    names = [printable(view.bounds[at].dimension) for at in places]
+    rows = [[held_of(view.bounds[at], one.bounds[at].held) for at in places] for one in instances]
+    longest_name = max(map(len, names))
+    for most in range(longest_name, min(LEAST_TITLE, longest_name) - 1, -1):
         titles = [shortened(name, most) for name in names]
         room = _room(titles, rows, width)
         if room >= min(longest, LEAST_NAME):

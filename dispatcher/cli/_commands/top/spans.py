@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dispatcher.cli._text.showable import printable
+from dispatcher.cli._text.wrapping import wrapped_text
 
 
 class TextSpan(NamedTuple):
@@ -30,7 +30,7 @@ def wrapped(text: str, width: int, style: str = "") -> list[Line]:
     >>> plain(wrapped("a b c d", 3))
     'a b\\nc d\\n'
     """
-    return [line(part, style) for part in textwrap.wrap(text, max(width, 1))]
+    return [line(part, style) for part in wrapped_text(text, width)]
 
 
 def plain(lines: Iterable[Line]) -> str:

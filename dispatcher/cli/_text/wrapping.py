@@ -1,0 +1,25 @@
+"""Long texts in lines of a given width. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_ENDS = re.compile(r"(?<= )|(?<=,)(?=[^\s\d])")
+"""A line may end after a space, and after the comma between two dimensions, but not in a number."""
+
+
+def wrapped_text(text: str, width: int) -> list[str]:
+    """Return the lines; a piece that is longer than a line is broken anywhere.
+
+    >>> wrapped_text("limit llm: requests=600/60s,tokens=90000/60s, at most 9,000", 30)
+    ['limit llm: requests=600/60s,', 'tokens=90000/60s, at most', '9,000']
+    """
+    width, lines = max(width, 1), [""]
+    for piece in _ENDS.split(text):
+        if len((lines[-1] + piece).rstrip()) > width and lines[-1]:
+            lines.append("")
+        while len(piece.rstrip()) > width:
+            lines[-1:] = [piece[:width], ""]
+            piece = piece[width:]
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
