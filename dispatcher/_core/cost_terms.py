@@ -65,7 +65,8 @@ class CostTerms:
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""
-        return self.normal("batch_cost", terms.batch_cost) if terms.batch_cost else self.nothing
+        cost = terms.present_batch_cost
+        return self.normal("batch_cost", cost) if cost else self.nothing
 
     def checked(self, cost: AnyCost, terms: WatcherTerms) -> AnyCost:
         """Return the `cost` of an operation for a watcher with these terms, in the form of the
@@ -91,4 +92,5 @@ class CostTerms:
         be."""
         if is_covered(self.most, batch_cost + cost):
             return None
-        return TooExpensiveError(cost, self.most, batch_cost)
+        windows = self._limits.tightest_windows if self._limits is not None else {}
+        return TooExpensiveError(cost, self.most, batch_cost, windows)

@@ -206,7 +206,8 @@ def test_costs_of_columns_and_of_tasks_are_charged_together(
     given, handler = rows(6), Handler()
     columns = Columns("subject", "time", costs={"tokens": Expression("tokens * 2")})
     cost = {"tokens": "tokens * 2", "requests": lambda row: row["time"]}
-    sums = run(handler, given, columns=columns, cost=cost, limiter=limiter(shared_redis, "columns"))
+    limit = limiter(shared_redis, "columns")
+    sums = run(handler, given, columns=columns, cost=cost, limiter=limit, batch_cost={"calls": 1})
     assert sums["cost:tokens"] == 2 * sum(row["tokens"] for row in given)
     assert sums["cost:requests"] == sum(row["time"] for row in given)
 
@@ -223,14 +224,18 @@ def test_costs_of_columns_and_of_tasks_are_charged_together(
 def test_a_cost_that_cannot_be_charged_fails_the_task_and_names_the_dimension(
     cost: dict[str, Any], message: str, shared_redis: EmbeddedRedis
 ) -> None:
+    limit = limiter(shared_redis, "wrong")
     with pytest.raises(UnusableRowsError, match=message):
-        run(Handler(), rows(2), cost=cost, limiter=limiter(shared_redis, "wrong"))
+        run(Handler(), rows(2), cost=cost, limiter=limit, batch_cost={"calls": 1})
 
 
 def test_v7_a_batch_that_no_longer_fits_one_dimension_fails_with_its_name(
     shared_redis: EmbeddedRedis,
 ) -> None:
-    sending: dict[str, Any] = {"limiter": limiter(shared_redis, "global"), "cost": {"tokens": 30}}
+    sending: dict[str, Any] = {
+        "limiter": limiter(shared_redis, "global"),
+        "cost": {"tokens": 30, "calls": 1},
+    }
     job = TaskJob(
         DeliveryOptions(handler=Handler(), rows="dict", **sending),
         Columns(None, "time", subject="subject"),

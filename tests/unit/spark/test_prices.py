@@ -45,6 +45,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"cost": {"tokens": [1]}}, r"cost\['tokens'\] must be a number, an SQL expression"),
     ({"cost": {"": 1}}, "cost must have texts that are not empty as dimensions"),
     ({"cost": {"calls": 0.5}}, r"cost\['calls'\] must be a whole number"),
+    ({"cost": {"tokens": 1}}, "cost must name calls, of which each call takes one or more"),
+    (
+        {"cost": {"tokens": 1, "calls": 1}, "max_operation_time": 61},
+        "max_operation_time must be at most 60 seconds, the max_operation_time of calls=InFlight",
+    ),
     ({"cost": 0, "batch_cost": 1}, "batch_cost must say of which dimension it is"),
     ({"cost": 0, "batch_cost": {"bytes": 1}}, "batch_cost must be of requests"),
     ({"cost": 0, "batch_cost": {"calls": 5}}, "batch_cost must be at most 4 of calls"),
