@@ -451,7 +451,7 @@ def test_z4_a_thread_of_an_earlier_attempt_cannot_settle_the_batch() -> None:
     assert late.spent == 20
 
 
-def test_z3_z4_nor_does_it_refund_an_operation_since_nobody_knows_which_attempt_it_is_of() -> None:
+def test_z3_z4_an_operation_is_not_refunded_since_its_attempt_is_not_known() -> None:
     assert Attempts(lambda batch: batch[0].settle(0)).spent == 20
     assert Attempts(lambda batch: batch[0].settle(30)).spent == 40
 
