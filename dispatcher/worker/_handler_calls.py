@@ -10,6 +10,7 @@ from typing import Any
 from dispatcher._handler import Handler
 from dispatcher._retry import RetryPolicy
 from dispatcher.errors import BatchAbandonedError
+from dispatcher.learned import Learned
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.settlement import RunningCall
@@ -74,7 +75,7 @@ class Calls:
         self.batch_time: float | None = None
         """Average duration of a batch in seconds, by the calls so far."""
 
-    def watcher(self, batch_cost: AnyCost = 0) -> Watcher:
+    def watcher(self, batch_cost: AnyCost | Learned = 0) -> Watcher:
         """The watcher to which the Batcher raises batches, each at an additional `batch_cost`."""
         on_batch = self._call_async if self._handler.is_async else self._call
         return Watcher(

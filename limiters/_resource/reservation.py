@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from limiters._budgets.spend import Spend
-from limiters._costs import AnyCost
+from limiters._costs import AnyCost, plain_cost
 from limiters._support.clock import Clock
 from limiters.errors import ImproperOrderError, ReserveTimeoutError, SettlementError
 from limiters.limits import Limits
@@ -113,6 +113,15 @@ class Reservation:
                 "this reservation is settled in its block alone, while what it took is charged; "
                 "outside of it, it counts for what was reserved or settled before"
             )
+
+    def __repr__(self) -> str:
+        if self._receipt is _NONE:
+            state = "ended"
+        elif self._receipt.spend is not None:
+            state = "granted"
+        else:
+            state = "waits" if self._used else "new"
+        return f"Reservation({plain_cost(self.cost)}, {state})"
 
     def _begin(self) -> None:
         if self._used:

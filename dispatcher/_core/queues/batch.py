@@ -26,6 +26,7 @@ class OperationBatch:
     """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
 
     __slots__ = (
+        "batch_cost",
         "buffer",
         "cost",
         "costs",
@@ -61,6 +62,8 @@ class OperationBatch:
         """The lines of the keys that it holds."""
         self.cost: AnyCost = 0
         """The cost of its operations."""
+        self.batch_cost = lane.batch_cost
+        """The cost of the batch itself. That of its lane may change while the batch runs."""
         self.spend: Spend | None = None
         self.settlement: BatchSettlement | None = None
         """The actual cost, once its callback has settled anything."""
@@ -80,7 +83,7 @@ class OperationBatch:
     @property
     def whole_cost(self) -> AnyCost:
         """The cost of its operations and of the batch itself."""
-        return self.lane.batch_cost + self.cost
+        return self.batch_cost + self.cost
 
     @property
     def over(self) -> bool:

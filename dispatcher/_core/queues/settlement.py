@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
-from dispatcher.operation import Operation, learn
+from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
 from limiters._costs import NUMBERS, AnyCost, Costs, greater
 from limiters._support.forking import begin_in_child
@@ -140,9 +140,15 @@ class BatchSettlement:
             for one, actual in list(self._actual.values()):
                 learn(one, actual)
             return
-        estimated = self._batch.cost
-        paid = _not_negative(self._whole - self._batch.lane.batch_cost)
-        for one in self._batch.operations:
+        batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
+        operations = [one for one in batch.operations if is_learned(one)]
+        estimated = cost_of(operations)
+        if of_batch is not None:
+            estimated = batch.batch_cost + estimated
+        paid = _not_negative(self._whole - (self.estimated - estimated))
+        if of_batch is not None:
+            of_batch._note(None, _share(paid, batch.batch_cost, estimated))
+        for one in operations:
             learn(one, _share(paid, one._cost, estimated))
 
     def _follow(self, error: BaseException) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dispatcher.operation import Operation
 from dispatcher.settlement import RunningCall
+from dispatcher.spark._learned_prices import scaled
 from dispatcher.spark._prices import CostForm
 from dispatcher.spark._rows.packs import Pack
 from dispatcher.spark._task.handed import places_of
@@ -84,6 +85,7 @@ class CallSettlement:
         self._operation = operation
         self._call = RunningCall([operation])
         self._units = pack.left
+        self._factors = pack.factors
         self._begins = list(accumulate(pack.lengths, initial=0))
         self._handed = handed
         self._subjects = subjects
@@ -151,4 +153,4 @@ class CallSettlement:
             mine = [place - begin for place in some]
             all_of_it = len(mine) == self._begins[number + 1] - begin and unit.records is None
             costs.append(unit.cost if all_of_it or unit.costs is None else unit.cost_of(mine))
-        return sum(costs)
+        return scaled(sum(costs), self._factors)
