@@ -62,6 +62,8 @@ class Caller:
             if answer.status == http.HTTPStatus.TOO_MANY_REQUESTS:
                 raise Throttled(retry_after=int(answer.headers["retry-after-ms"]) / 1000)
             assert answer.status == http.HTTPStatus.OK, answer.status
+        if self.plan.estimated:
+            batch[0].settle({"tokens": prompt.tokens})
 
     def feed(self) -> None:
         plan = self.plan
@@ -73,7 +75,8 @@ class Caller:
             return
 
     def operation(self, prompt: Prompt) -> Operation:
-        cost = {"tokens": prompt.tokens} if "tokens" in self.plan.limits else 0
+        tokens = self.plan.estimated or prompt.tokens
+        cost = {"tokens": tokens} if "tokens" in self.plan.limits else 0
         return Operation(self.watcher, cost, prompt)
 
     def start(self) -> None:

@@ -225,6 +225,22 @@ def test_a_refund_wakes_another_batcher_of_the_limiter() -> None:
         assert answered.wait(20), "it would otherwise wait for a minute"
 
 
+def test_z6_the_audit_has_the_estimated_and_the_actual_costs() -> None:
+    def answer(batch: list[Operation]) -> None:
+        if batch[0].payload != "not settled":
+            batch[0].settle(batch[0].cost / 4)
+
+    setting = Setting(audit_interval=10)
+    watcher = Watcher(answer, max_batch_size=1)
+    with setting.batcher as batcher:
+        for payload in ("one", "other", "not settled"):
+            batcher.enqueue(Operation(watcher, 100, payload))
+        batcher.turn(10)
+        batcher.turn(10)
+        audits = [one for one in batcher.events if one.name.startswith("audit")]
+    assert [one.metadata for one in audits] == [(200, 50), None]
+
+
 def test_without_a_limiter_a_settlement_is_accepted_and_checked() -> None:
     seen = []
 
