@@ -124,7 +124,7 @@ class Rate:
             outer = inner
 
     def _inner_windows(self) -> tuple[Rate, ...]:
-        """Return its shorter windows, the longest first: their order has no meaning."""
+        """Return its shorter windows, the longest first; the order of `also` does not matter."""
         if isinstance(self.also, Rate) or not isinstance(self.also, Iterable):
             advice = "as in also=[Rate(10, per=1)]"
             raise ArgumentError("also", self.also, "be a list of rates, one a window", advice)
@@ -164,22 +164,15 @@ class Rate:
         """Its window, in a message."""
         return f"{plain_seconds(self.per)} s"
 
-    def with_capacity(self, capacity: float) -> Rate:
-        """A rate with another capacity: shorter windows and a burst change in proportion."""
-        factor = capacity / self.capacity
-        burst = self.burst
-        return replace(
-            self,
-            capacity=capacity,
-            also=[replace(one, capacity=one.capacity * factor) for one in self.also],
-            burst=burst * factor if isinstance(burst, (int, float)) else burst,
-        )
-
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Rate:
-        """A rate with other windows, (capacity, period) of each, the longest first."""
+        """A rate with other windows, (capacity, period) of each, the longest first. The burst
+        changes in proportion to the capacity of the longest."""
         (capacity, period), *inner = bounds
-        scaled = self.with_capacity(capacity)
-        return replace(scaled, per=period, also=[Rate(*window) for window in inner])
+        burst = self.burst
+        if isinstance(burst, (int, float)):
+            burst = burst * (capacity / self.capacity)
+        also = [Rate(*window) for window in inner]
+        return replace(self, capacity=capacity, per=period, also=also, burst=burst)
 
     @property
     def windows(self) -> list[Rate]:
@@ -257,14 +250,10 @@ class InFlight:
         bound = Bound(dimension, kind, self.n, longest, self.n, False, longest, self.strict)
         return (bound,)
 
-    def with_capacity(self, capacity: float) -> InFlight:
-        """Return a copy with another number of calls."""
-        return replace(self, n=whole_slots("capacity", capacity))
-
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> InFlight:
         """Return a copy with another number of calls, and another longest call."""
         ((slots, longest),) = bounds
-        return replace(self.with_capacity(slots), max_operation_time=longest)
+        return replace(self, n=whole_slots("n", slots), max_operation_time=longest)
 
     def __repr__(self) -> str:
         more = "" if self.strict else ", strict=False"

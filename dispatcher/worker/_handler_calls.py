@@ -13,7 +13,7 @@ from dispatcher.errors import BatchAbandonedError
 from dispatcher.learned import Learned
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
-from dispatcher.settlement import settle
+from dispatcher.settlement import RunningCall
 from dispatcher.timeline import Bury, Delete, Lease, ReleaseLease
 from dispatcher.watcher import Watcher
 from dispatcher.worker._environment import WorkerEnvironment
@@ -30,14 +30,16 @@ _SMOOTHING = 0.2
 """Weight of one call in the average duration of a batch."""
 
 
-def _settle_cost(operations: list[Operation], actual: AnyCost, message: Lease | None) -> None:
+def _settle_cost(
+    call: RunningCall, operations: list[Operation], actual: AnyCost, message: Lease | None
+) -> None:
     """The true cost of a call, or of one of its messages."""
     if message is None:
-        settle(operations, actual)
+        call.settle(actual)
         return
     for one in operations:
         if one.payload.lease is message:
-            one.settle(actual)
+            call.settle_one(one, actual)
             return
     raise SettlementError(f"the message {message.id!r} is not of this call of the handler")
 
@@ -130,7 +132,9 @@ class Calls:
     def _bound(self, run: HandlerRun, operations: list[Operation]) -> Callable[..., Any]:
         attempt = max(one.lease.attempt for one in run.held)
         context = WorkerContext(self._topic, self._consumer.id, attempt)
-        return self._handler.bound(settled_by(context, partial(_settle_cost, operations)))
+        return self._handler.bound(
+            settled_by(context, partial(_settle_cost, RunningCall(operations), operations))
+        )
 
     def _begin(self, operations: list[Operation]) -> HandlerRun | None:
         held = [one.payload for one in operations]

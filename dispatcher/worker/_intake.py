@@ -79,5 +79,6 @@ class Intake:
         cost = priced.estimate if isinstance(priced, KindOfCost) else priced
         batch_cost = self.batch_cost
         if most is not None and not is_covered(most, batch_cost + cost):
-            raise TooExpensiveError(cost, most, batch_cost)
+            windows = self._limiter.limits.tightest_windows if self._limiter is not None else {}
+            raise TooExpensiveError(cost, most, batch_cost, windows)
         return Operation(self._watcher, priced, one, batchable=True)

@@ -99,9 +99,14 @@ class Reservation:
         reserved.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
-        block. Thread-safe.
+        block, or if nothing was reserved. Thread-safe.
         """
         checked = self._waiting.limits.actual("actual", actual, self.cost)
+        if checked and not self.cost:
+            raise SettlementError(
+                "this reservation is of nothing, and so was charged nothing; reserve what the call "
+                "may cost at most"
+            )
         spend = self._receipt.spend
         if spend is None or not spend.settle(checked):
             raise SettlementError(
