@@ -309,11 +309,13 @@ def test_a_cost_of_slots_only_cannot_be_settled() -> None:
 
 def test_settling_an_operation_that_was_never_raised_is_refused() -> None:
     operation = Operation(Watcher(lambda batch: None), 1, None)
-    with pytest.raises(SettlementError, match="was not raised; settle it in its callback"):
+    with pytest.raises(
+        SettlementError, match="did not reach its callback; settle it in its callback"
+    ):
         operation.settle(1)
     with InlineBatcher(flush_interval=10) as batcher:
         batcher.enqueue(operation)
-        with pytest.raises(SettlementError, match="was not raised"):
+        with pytest.raises(SettlementError, match="did not reach its callback"):
             operation.settle(1)
         batcher.stop()
 
@@ -326,7 +328,7 @@ def test_settling_an_operation_that_waits_for_its_retry_is_refused() -> None:
     with InlineBatcher() as batcher:
         batcher.enqueue(operation)
         batcher.turn(1)
-        with pytest.raises(SettlementError, match="waits to be raised again"):
+        with pytest.raises(SettlementError, match="waits for its next attempt"):
             operation.settle(1)
         batcher.stop()
 
