@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli._text.showable import printable, showable
 from dispatcher.cli._text.wording import not_shown, shortened
-from dispatcher.cli._text.wrapping import wrapped_text
+from dispatcher.cli._text.wrapping import breakable, wrapped_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -215,8 +215,10 @@ def _rich_table(page: TablePage, width: int) -> RenderableType:
             # Numbers that do not fit at all are wrapped: rich would cut them.
             no_wrap=title.startswith("=") or (fits and right),
         )
+    is_whole = _total(_widths(page), range(len(page.columns))) <= width
     for row in page.rows:
-        cells = map(Text, map(printable, row.cells))
+        shown = map(printable, row.cells)
+        cells = [Text(cell if is_whole else breakable(cell)) for cell in shown]
         table.add_row(*cells, style="red" if row.marked else None)
     return table
 

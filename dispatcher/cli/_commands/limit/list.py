@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 from dispatcher.cli._commands.limit.command import as_json
@@ -17,9 +16,6 @@ from dispatcher.cli._text.showable import printable, showable
 from dispatcher.cli._text.wording import capacity, of_partitions, share_of, uncertainty
 from limiters.errors import DispatcherError
 from limiters.leases import LimitView
-
-_BETWEEN = re.compile(r",(?=[^\W\d])")
-"""The comma between two dimensions, and no other."""
 
 COLUMNS = ("=limit", "capacity", "held", ">instances", "")
 
@@ -40,8 +36,7 @@ def _row(name: str, view: LimitView | DispatcherError) -> Row:
     if isinstance(view, DispatcherError):
         return Row((printable(name), "-", "-", "-", "unreadable: limit show says why"), marked=True)
     note = "grants nothing new: limit show says why" if uncertainty(view) else ""
-    written = _BETWEEN.sub(", ", capacity(view))  # so that a line may end there
-    return Row((printable(name), written, _held(view), f"{len(view.instances):,}", note))
+    return Row((printable(name), capacity(view), _held(view), f"{len(view.instances):,}", note))
 
 
 def _held(view: LimitView) -> str:
