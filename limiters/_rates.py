@@ -124,7 +124,7 @@ class Rate:
             outer = inner
 
     def _inner_windows(self) -> tuple[Rate, ...]:
-        """Its shorter windows, the longest first, in whichever order they were given."""
+        """Return its shorter windows, the longest first; the order of `also` does not matter."""
         if isinstance(self.also, Rate) or not isinstance(self.also, Iterable):
             advice = "as in also=[Rate(10, per=1)]"
             raise ArgumentError("also", self.also, "be a list of rates, one a window", advice)
@@ -145,14 +145,18 @@ class Rate:
         """Refuses what can never bind, since `outer`, the next longer window, does."""
         if not validation.in_seconds(self.per) < validation.in_seconds(outer.per):
             raise ArgumentError(
-                "also", self, f"have a window shorter than per={plain_seconds(outer.per)}"
+                "also",
+                self,
+                f"have a window shorter than per={plain_seconds(outer.per)}",
+                "the longest window is that of the outer Rate, and no two are as long",
             )
         if self.capacity >= outer.capacity:
             raise ArgumentError(
                 "also",
                 self,
                 f"have less capacity than the {plain(outer.capacity)} of {outer._per_text}",
-                "no shorter window can be filled beyond a longer one, so it has no meaning",
+                "the longer window is full first, so this one would never limit anything: leave "
+                "it out, or lower it",
             )
 
     @property

@@ -86,9 +86,13 @@ class ExceedsCapacityError(LimiterError):
         """The shorter window that allows less than that; "" if it is the longest."""
         of_most = f" of {self.window}" if self.window else of
         batch = f" and its batch {plain(extra)}{of} in addition" if extra else ""
+        if too_much or not extra:
+            what, advice = f"the operation costs {plain(too_much)}{of}{batch}", "split it"
+        else:
+            what, advice = f"its batch costs {plain(extra)}{of}", "lower the batch_cost"
         super().__init__(
-            f"the operation costs {plain(too_much)}{of}{batch}, more than the limiter's "
-            f"max_capacity of {plain(most)}{of_most}; split it, or raise the capacity"
+            f"{what}, more than the limiter's max_capacity of {plain(most)}{of_most}; {advice}, or "
+            "raise the capacity"
         )
 
 
@@ -101,7 +105,8 @@ class ReserveTimeoutError(LimiterError, TimeoutError):
         """The time-out in seconds."""
         shown = dict(cost) if isinstance(cost, Mapping) else plain(cost)
         super().__init__(
-            f"{shown} was not granted within {plain(timeout)} s; wait longer, or ask for less"
+            f"a reservation of {shown} was not granted within {plain(timeout)} s, as others use "
+            "the limit; wait longer, or ask for less"
         )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from keyword import iskeyword
 
 from limiters._bound_names import bound_names
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
+from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
 from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import exact, plain
@@ -157,7 +158,7 @@ calls=InFlight(20))
         names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
         changed: dict[str, float] = {}
         if isinstance(capacity, Mapping):
-            for called, one in capacity.items():
+            for called, one in amounts_in(name, capacity).items():
                 if called not in names:
                     raise ArgumentError(name, capacity, self._names(names))
                 changed[called] = amount(f"{name}[{called!r}]", one)
@@ -239,7 +240,7 @@ calls=InFlight(20))
         if isinstance(cost, Costs):
             for dimension in cost:
                 if dimension not in self._dimensions:
-                    raise ArgumentError(name, dict(cost), self._names())
+                    raise ArgumentError(name, dict(cost), self._names(), self._advice(dimension))
             for dimension in self._slots:
                 whole_slots(f"{name}[{dimension!r}]", cost.amount(dimension))
             return cost.amount(self.dimensions[0]) if self.is_scalar else cost
@@ -265,15 +266,16 @@ calls=InFlight(20))
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
-        for dimension in value:
+        said = amounts_in(name, value)
+        for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, dict(value), self._names())
+                raise ArgumentError(name, said, self._names())
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, dict(value), f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
-            for dimension, one in value.items()
+            for dimension, one in said.items()
         }
         if self.is_scalar:
             return next(iter(amounts.values()), estimated)
@@ -366,6 +368,16 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
             return "be a number: the limit has one dimension, without a name"
         *others, last = names or self.dimensions
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
+
+    def _advice(self, unknown: str) -> str:
+        """What was meant by a dimension that there is not, as far as can be known."""
+        if "" in self._dimensions:
+            return ""
+        dimension, is_window, _ = unknown.partition("/")
+        if is_window and dimension in self._dimensions:
+            return f"a cost of {dimension} counts in all of its windows"
+        near = get_close_matches(unknown.lower(), self._dimensions, n=1)
+        return f"did you mean {near[0]}?" if near else f"there is no {unknown}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions

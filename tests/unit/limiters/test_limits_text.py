@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +29,7 @@ def rates(draw: st.DrawFn, periods: st.SearchStrategy[float]) -> Rate:
     capacity, per = draw(AMOUNTS), draw(periods)
     also = [Rate(capacity / part, per / part) for part in draw(st.sets(st.sampled_from([2, 3, 7])))]
     bursts = st.none() | AMOUNTS | st.builds(seconds, DURATIONS)
-    counts = draw(st.sampled_from(["start", "end"]))
+    counts: Literal["start", "end"] = draw(st.sampled_from(["start", "end"]))
     return Rate(capacity, per, draw(st.permutations(also)), draw(bursts), counts, draw(DURATIONS))
 
 
