@@ -92,7 +92,7 @@ def test_a_ramp_is_by_dimension_or_a_duration_for_all(run: Run, url: str) -> Non
     ("capacity", "says"),
     [
         ("tokns=5", "--shared-capacity must name requests, tokens or calls, not 'tokns=5'"),
-        ("requests=8", "--shared-capacity must be less than 8/60s for requests"),
+        ("requests=8", "--shared-capacity must allow less in requests/1s (10/1s) than"),
         ("calls=2.5slots", "--shared-capacity must have a whole number of slots for calls"),
         ("5", "--shared-capacity must say of which dimension it is"),
         ("requests=6/60s+7/1s", "--shared-capacity must be a possible limit for requests"),
