@@ -17,6 +17,7 @@ from dispatcher.spark import (
 )
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
+from tests.samples import sample
 from tests.spark.handlers import fail_at, notes, noting, take
 from tests.spark.subject_sink.orders import ROWS, Made, Row, at, frame, taken
 
@@ -53,7 +54,7 @@ def test_k3_the_key_is_the_same_each_time(spark: SparkSession, sink: Made, log: 
     assert sorted(keys[:3]) == sorted(keys[3:])
 
 
-@pytest.mark.parametrize("how", ["once", "retry", "throttled"])
+@pytest.mark.parametrize("how", sample(["once", "retry", "throttled"], every=2))
 def test_what_fails_is_tried_again_before_anything_later_of_its_subject(
     spark: SparkSession, sink: Made, log: Path, how: str
 ) -> None:
