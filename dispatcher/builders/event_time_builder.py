@@ -8,7 +8,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from dispatcher.builders._fields import MeasurementField, Where, check_hashable
@@ -25,7 +25,7 @@ from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, flag, 
 M = TypeVar("M")
 _NUMBER = TimeKind.NUMBER
 _NONE = object()
-_DUE_AND_START = itemgetter(0, 1)
+_DUE_AND_START = attrgetter("due", "start")
 
 _SINCE_1970 = 10**8
 """A clock in seconds since 1970 shows more than this since 1973."""
@@ -342,22 +342,25 @@ class EventTimeBuilder(Generic[M]):
         if not found:
             return begin
         now = self._now = nows[found[-1].until - 1]
-        due_now: list[tuple[Any, Any, Window | WindowRun]] = []
+        ending: list[Window | WindowRun] = []
         while queue and queue[0][0] <= now:
-            due, start, _, window = heapq.heappop(queue)
+            due, _, _, window = heapq.heappop(queue)
             if window.due == due:
-                due_now.append((due, start, window))
-        due_now += [(run.due, run.start, run) for run in found if run.due <= now]
-        due_now.sort(key=_DUE_AND_START)
-        for due, _, it in due_now:
+                ending.append(window)
+        in_turn = not ending  # runs are, among themselves
+        ending += [run for run in found if run.due <= now]
+        if not in_turn:
+            ending.sort(key=_DUE_AND_START)
+        for it in ending:
             if isinstance(it, Window):
-                closed.append(self._close(it, due))
+                closed.append(self._close(it, it.due))
                 continue
-            place = slice(it.begin, it.until)
-            closed.append(Batch(list(messages[place]), it.start, it.end))
-            until = rule.memory.after(due)
-            known.forget(now)
+            closed.append(Batch(list(messages[it.begin : it.until]), it.start, it.end))
+            until = rule.memory.after(it.due)
+            if known.batches:
+                known.forget(now)
             if known.batches or until >= now:  # else it would be forgotten below
+                place = slice(it.begin, it.until)
                 known.remember(list(zip(keys[place], times[place], strict=True)), until)
         known.forget(now)
         for run in found:

@@ -48,16 +48,22 @@ def runs(
     * `due_of` a first arrival and that end: when the batch closes.
     * `known`: messages of closed batches.
     """
-    while begin < len(times):
+    length = len(times)
+    latest = max([time for _, time in known]) if known else None
+    while begin < length:
         start = times[begin]
         end = end_of(start)
         due = due_of(nows[begin], end)
-        until = min(bisect_right(times, end, begin), bisect_left(nows, due, begin))
-        if until == begin or len(set(keys[begin:until])) < until - begin:
+        until = bisect_right(times, end, begin)
+        if nows[until - 1] >= due:
+            until = bisect_left(nows, due, begin, until)
+            if until == begin or (until < length and times[until] == times[until - 1]):
+                return
+        if len(set(keys[begin:until])) < until - begin:
             return
-        if until < len(times) and times[until] == times[until - 1]:
-            return
-        if known and not known.isdisjoint(zip(keys[begin:until], times[begin:until], strict=True)):
-            return
+        if latest is not None and start <= latest:
+            identities = zip(keys[begin:until], times[begin:until], strict=True)
+            if not known.isdisjoint(identities):
+                return
         yield WindowRun(begin, until, start, end, due)
         begin = until

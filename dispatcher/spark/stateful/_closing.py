@@ -160,7 +160,7 @@ class OpenBatches:
         duplicates, dropped = self._before
         return [
             len(batches),
-            sum(len(batch.messages) for batch in batches),
+            sum([len(batch.messages) for batch in batches]),
             self.builder.duplicates - duplicates,
             self.builder.dropped - dropped,
         ]
@@ -173,25 +173,27 @@ class OpenBatches:
 
     def closed(self, batches: list[Batch[Row]]) -> bytes:
         """Batches on their way out: see `Batches`."""
-        rows = self._taken([row for batch in batches for row in batch.messages])
+        members = [row for batch in batches for row in batch.messages]
+        rows = self._taken(members)
         header = {
             "starts": [batch.start for batch in batches],
             "ends": [batch.end for batch in batches],
             "sizes": [len(batch.messages) for batch in batches],
-            "ids": self._ids(batches, rows),
+            "ids": self._ids(batches, members, rows),
         }
         return self._parcels.pack(compact(header), rows)
 
-    def _ids(self, batches: list[Batch[Row]], rows: pa.RecordBatch) -> list[str]:
+    def _ids(
+        self, batches: list[Batch[Row]], members: list[Row], rows: pa.RecordBatch
+    ) -> list[str]:
         """What tells a batch from all others, and is the same in every replay."""
         subject = rows.column(self._of.subject)[0].as_py()
-        key_of, time_of = self._keys.__getitem__, self._times.__getitem__
-        ids = []
+        keys, times = _at(members, self._keys), _at(members, self._times)
+        messages = list(zip(keys, times, strict=True))
+        ids, end = [], 0
         for batch in batches:
-            messages = list(
-                zip(map(key_of, batch.messages), map(time_of, batch.messages), strict=True)
-            )
-            facts = repr((subject, batch.start, batch.end, messages))
+            begin, end = end, end + len(batch.messages)
+            facts = repr((subject, batch.start, batch.end, messages[begin:end]))
             ids.append(hashlib.blake2b(facts.encode(), digest_size=16).hexdigest())
         return ids
 
@@ -200,10 +202,19 @@ class OpenBatches:
             self._table = joined(self._rows)
         if not indices:
             return self._parcels.none
-        first, count = indices[0], len(indices)
-        if indices == list(range(first, first + count)):  # as most are: nothing is copied
-            return self._table.slice(first, count)
+        if _in_a_row(indices):  # as most are: nothing is copied
+            return self._table.slice(indices[0], len(indices))
         return self._table.take(pa.array(indices, pa.int64()))
+
+
+def _in_a_row(rows: list[Row]) -> bool:
+    return rows == list(range(rows[0], rows[0] + len(rows)))
+
+
+def _at(rows: list[Row], values: list[Any]) -> list[Any]:
+    if _in_a_row(rows):
+        return values[rows[0] : rows[0] + len(rows)]
+    return [values[row] for row in rows]
 
 
 class Batches:

@@ -78,8 +78,9 @@ class TimeColumn:
             return pa.array(numbers, pa.float64()).cast(self.type, safe=False)
         bits = 64 if self.is_clock else self.type.bit_width
         least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-        whole = pa.array([min(max(one, least), most) for one in numbers], pa.int64())
-        return whole.cast(self.type)
+        if numbers and (min(numbers) < least or max(numbers) > most):
+            numbers = [min(max(one, least), most) for one in numbers]
+        return pa.array(numbers, pa.int64()).cast(self.type)
 
 
 def names(column: pa.Array) -> list[Any]:
