@@ -191,7 +191,8 @@ def ideal_calls(setting: Setting, file: int) -> float:
     return max(rows / setting.max_batch_size, tokens / MAX_TOKENS)
 
 
-@pytest.mark.parametrize("master", MASTERS)
+@pytest.mark.long  # test_failing.py has dead letters without a kill
+@pytest.mark.parametrize("master", [IN_DRIVER, IN_EXECUTORS])
 def test_k8_a_poisonous_subject_is_dead_alone_though_everything_is_killed(
     setting: Setting, tmp_path: Path, master: str
 ) -> None:
