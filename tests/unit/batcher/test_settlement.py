@@ -434,7 +434,7 @@ class Attempts:
     the second one runs."""
 
     def __init__(self, settle: Callable[[list[Operation]], None]) -> None:
-        self.limiter = ProvisionedResource(1_000, period=600)
+        self.limiter = ProvisionedResource(1_000_000, period=600)
         self.error: Exception | None = None
         self._settle = settle
         self._batches: list[list[Operation]] = []
@@ -492,7 +492,7 @@ def test_threads_of_the_attempt_that_runs_settle_it() -> None:
 
     attempts: list[int] = []
     for payload, counts in (("by itself", 11), ("as one", 12)):
-        limiter = ProvisionedResource(1_000, period=600)
+        limiter = ProvisionedResource(1_000_000, period=600)
         watcher = Watcher(answer, max_attempts=3)
         with Batcher(rate_limiter=limiter) as batcher:
             batcher.enqueue(Operation(watcher, 10, payload))
