@@ -180,7 +180,7 @@ class DeliveryOptions(CheckedOptions):
                 "go with retry, such as retry=tenacity.wait_exponential(max=10)",
                 "without it a batch that fails is not tried again",
             )
-        prices_of(self)  # it refuses what the limit could never grant
+        prices_of(self).check_slots()  # both refuse what the limit could never grant
 
 
 def for_tasks(options: DeliveryOptions) -> DeliveryOptions:

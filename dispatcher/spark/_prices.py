@@ -15,9 +15,9 @@ from typing import Any
 
 from dispatcher.spark._most_cost import UNBOUNDED, MostCost
 from limiters import LimiterConfig
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost, plain_cost
+from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._support.callables import check_plain
-from limiters._support.validation import ArgumentError, amount
+from limiters._support.validation import UNSHOWN, ArgumentError, amount
 from limiters.limits import BoundKind, Limits
 
 Price = Any
@@ -89,17 +89,27 @@ class Prices:
             chosen = MostCost.of(form.normal("max_batch_cost", bound))
             _check_batch(batch_cost, of_batch, chosen, "max_batch_cost")
         most = MostCost.of(dict(most.amounts), dict(chosen.amounts))
-        of_row = form.by_dimension(cost)
-        if limits is not None and not limits.is_scalar:
-            known = of_batch + Costs(dict.fromkeys(of_row, 1))
-            limits.check_call("cost", known, "as in batch_cost={'calls': 1}, once a batch")
         return cls(
-            of_row,
+            form.by_dimension(cost),
             of_batch,
             chosen.less(of_batch),
             most.less(of_batch),
             form,
         )
+
+    def check_slots(self) -> None:
+        """Refuses batches that would take no call in flight, though the limit counts these. For a
+        driver: tasks do not know which prices Spark works out."""
+        limits = self.form.limits
+        if limits is None or limits.is_scalar or not self.form.slots:
+            return
+        try:
+            named = self.of_batch + Costs(dict.fromkeys(self.of_row, 1))
+            limits.check_call("batch_cost", named, "")
+        except ArgumentError as error:
+            one = min(self.form.slots)
+            advice = f"as in {{{one!r}: 1}}, or {one}=1 where it is a text"
+            raise ArgumentError("batch_cost", UNSHOWN, error.requirement, advice) from None
 
     @property
     def of_spark(self) -> dict[str, Price]:
@@ -167,7 +177,8 @@ class CostForm:
         if not cost:
             return Costs() if self.named else 0
         like = "a mapping of dimensions" if self.named else "a number"
-        raise ArgumentError(name, plain_cost(cost), f"be {like}, as cost is")
+        given = dict(cost) if isinstance(cost, Costs) else cost
+        raise ArgumentError(name, given, f"be {like}, as cost is")
 
     def by_dimension(self, cost: Any) -> dict[str, Price]:
         """The prices of a row."""
@@ -184,8 +195,8 @@ class CostForm:
         if is_number(cost):
             self.normal("cost", cost if isinstance(cost, NUMBERS) else float(cost))
             return {}
-        example = f"cost={{{limits.dimensions[0]!r}: ...}}"
-        advice = f"the limit has several, as in {example}"
+        first = limits.dimensions[0]
+        advice = f"the limit has several: {{{first!r}: ...}}, or {first}=... where it is a text"
         raise ArgumentError("cost", cost, "say of which dimension it is", advice)
 
 
