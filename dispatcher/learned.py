@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -126,11 +127,13 @@ class Learned:
       one kind.
     * `kinds`: how many kinds are remembered; the least recently used one is forgotten.
 
-    Give it as the `cost` of operations or of a Worker, and settle each in its callback. The
-    estimate is made when the Operation is made. Batches that are settled as a whole teach each of
-    their operations its share, in proportion to its estimate. What failed teaches nothing, and
-    neither does what was free: an answer from a cache does not say what the next one costs. So an
-    estimate is a percentile of what was paid, and never lower than a thousandth of `start`.
+    Give it as the `cost` of operations or of a Worker, and settle each in its callback; or as the
+    `batch_cost` of a Watcher, and settle the batch. The estimate is made when the Operation is
+    made, or the batch. Of a batch that is settled as a whole, the costs that are not learned are
+    taken off; the rest teaches those that are learned, in proportion to their estimates. What
+    failed teaches nothing, and neither does what was free: an answer from a cache does not say what
+    the next one costs. So an estimate is a percentile of what was paid, and never lower than a
+    thousandth of `start`.
 
     Thread-safe.
 
@@ -172,6 +175,7 @@ class Learned:
         self._enough = max(SETTLED_LEAST, math.ceil(1 / rare - 1e-9) if rare else REMEMBERED)
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._lock = threading.RLock()  # a signal handler may make an operation, too
+        self._identity = uuid.uuid4().hex
         _in_use = True
         _all.add(self)
 
@@ -217,9 +221,9 @@ class Learned:
         if unknown:
             requirement = f"be of the dimensions of start={self._shown()} alone"
             raise ArgumentError("actual", actual, requirement)
-        self.note(kind, checked)
+        self._note(kind, checked)
 
-    def note(self, kind: Hashable, actual: AnyCost) -> None:
+    def _note(self, kind: Hashable, actual: AnyCost) -> None:
         """An operation of this kind was settled to `actual`, a cost as its limiter adds it up: that
         is a number where there is one dimension, also if `start` names it. Of other dimensions than
         those of `start` nothing is learned."""
@@ -260,6 +264,12 @@ class Learned:
     def _shown(self) -> str:
         return repr(dict(self._start)) if isinstance(self._start, Costs) else plain(self._start)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        _received.setdefault(self._identity, self)
+        _forget_some()
+        arguments = self._start, self._percentile, self._by, self._most
+        return _receive, (self._identity, *arguments)
+
     def __repr__(self) -> str:
         return f"Learned(start={self._start!r}, percentile={self._percentile:g})"
 
@@ -276,12 +286,42 @@ class KindOfCost:
 
     def learn(self, actual: AnyCost) -> None:
         """It was settled to `actual`."""
-        self._learned.note(self.kind, actual)
+        self._learned._note(self.kind, actual)
 
 
 def _named(cost: AnyCost) -> Iterable[tuple[str, float]]:
     """A cost by dimension; the one of a number has no name."""
     return cost.items() if isinstance(cost, Costs) else (("", cost),)
+
+
+MOST_RECEIVED = 100
+"""Learned costs of other processes that a process remembers."""
+
+_received: OrderedDict[str, Learned] = OrderedDict()
+"""By identity, so that all that is sent to a process with one of them learns together there."""
+
+
+def _receive(
+    identity: str,
+    start: AnyCost,
+    percentile: float,
+    by: Callable[[Any], Hashable] | None,
+    kinds: int,
+) -> Learned:
+    """The learned cost of another process, as it is in this one: what was learned there is not
+    sent along."""
+    known = _received.get(identity)
+    if known is None:
+        known = Learned(start, percentile=percentile, by=by, kinds=kinds)
+        known._identity = identity
+        known = _received.setdefault(identity, known)
+        _forget_some()
+    return known
+
+
+def _forget_some() -> None:
+    while len(_received) > MOST_RECEIVED:
+        _received.popitem(last=False)
 
 
 def _begin_in_child() -> None:

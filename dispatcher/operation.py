@@ -212,6 +212,11 @@ def batch_of(operation: Operation) -> OperationBatch:
 one_cost = attrgetter("_cost")
 
 
+def is_learned(operation: Operation) -> bool:
+    """Whether its cost is one that is learned."""
+    return hasattr(operation, "_kind")
+
+
 def learn(operation: Operation, actual: AnyCost) -> None:
     """`operation` has cost `actual`, if its cost is one that is learned."""
     kind: KindOfCost | None = getattr(operation, "_kind", None)

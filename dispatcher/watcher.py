@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dispatcher._retry import RetryPolicy, Stop, Wait
+from dispatcher.learned import Learned
 from dispatcher.operation import Operation
 from limiters._costs import AnyCost, checked_cost
 from limiters._support.callables import check_effective, is_async, name_of
@@ -58,12 +59,36 @@ class WatcherTerms:
     max_operation_time: float | None
     policy: RetryPolicy
     retry_abandoned: bool
-    batch_cost: AnyCost = 0
+    batch_cost: AnyCost | Learned = 0
+
+    @property
+    def learned_batch_cost(self) -> Learned | None:
+        """What learns the cost of a batch, if it is learned."""
+        return self.batch_cost if isinstance(self.batch_cost, Learned) else None
+
+    @property
+    def present_batch_cost(self) -> AnyCost:
+        """What the next batch costs besides its operations."""
+        learned = self.learned_batch_cost
+        return self.batch_cost if learned is None else learned.estimate()
 
     @property
     def name(self) -> str:
         """What messages call the Watcher: a `repr` of the user's may raise."""
         return f"Watcher({name_of(self.on_batch.function)})"
+
+
+def _checked_batch_cost(value: object) -> AnyCost | Learned:
+    if not isinstance(value, Learned):
+        return checked_cost("batch_cost", value)
+    if value._by is not None:
+        raise ArgumentError(
+            "batch_cost",
+            value,
+            "be Learned without `by`",
+            "a batch has no payload to tell kinds by",
+        )
+    return value
 
 
 class Watcher:
@@ -79,7 +104,8 @@ class Watcher:
       again by itself. Without it the batch has failed at once.
     * `on_failure`: `on_failure(operations, error)` is handed what is given up.
     * `batch_cost`: what a batch costs besides its operations, however many it holds: a number, or
-      a mapping such as `{"requests": 1}`. Each attempt pays it.
+      a mapping such as `{"requests": 1}`. Each attempt pays it. Or `Learned(...)` without `by`: it
+      learns from batches that were settled as a whole.
     * `retry_abandoned`: whether abandoned batches are retried like failed ones, and so also
       handed to `on_failure` once they are given up.
 
@@ -106,7 +132,7 @@ class Watcher:
         retry: Wait | tuple[Wait, Stop] | None = None,
         on_failure: OnFailure | None = None,
         retry_abandoned: bool = False,
-        batch_cost: float | Mapping[str, float] = 0,
+        batch_cost: float | Mapping[str, float] | Learned = 0,
     ) -> None:
         self._terms = WatcherTerms(
             on_batch=Callback.of("on_batch", on_batch),
@@ -115,7 +141,7 @@ class Watcher:
             max_operation_time=optional_seconds("max_operation_time", max_operation_time),
             policy=RetryPolicy.of(retry, optional_count("max_attempts", max_attempts)),
             retry_abandoned=flag("retry_abandoned", retry_abandoned),
-            batch_cost=checked_cost("batch_cost", batch_cost),
+            batch_cost=_checked_batch_cost(batch_cost),
         )
         if retry_abandoned and retry is None and on_failure is None:
             raise ArgumentError(
@@ -158,8 +184,8 @@ class Watcher:
 
     @property
     def batch_cost(self) -> AnyCost:
-        """What a batch costs besides its operations."""
-        return self._terms.batch_cost
+        """What a batch costs besides its operations; the present estimate, if it is learned."""
+        return self._terms.present_batch_cost
 
     @property
     def retry_abandoned(self) -> bool:

@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -47,7 +48,8 @@ class Client:
         request = urllib.request.Request(
             f"{self.url}/v1/chat/completions", json.dumps(sent).encode()
         )
-        taken, usage, estimated = len(prompt.split()), None, operation.cost["tokens"]
+        cost: Any = operation.cost
+        taken, usage, estimated = len(prompt.split()), None, cost["tokens"]
         try:
             with urllib.request.urlopen(request, timeout=30) as stream:
                 for line in stream:

@@ -145,9 +145,18 @@ class BoundShare(ABC):
 
     # What changes hands.
 
-    @abstractmethod
     def surplus(self, now: float) -> int:
         """What it may not keep."""
+        return self.spare(max(0, self.units - self.reply.keep), now)
+
+    @abstractmethod
+    def spare(self, units: int, now: float) -> int:
+        """As much of these units as may be given back: not what is about to begin, or runs and
+        counts until its end."""
+
+    @abstractmethod
+    def is_held_by_calls(self, now: float) -> bool:
+        """Whether a part of it can be given back only when calls have ended."""
 
     @abstractmethod
     def last_release(self, now: float) -> int:
@@ -270,9 +279,14 @@ class RateShare(BoundShare):
     def needs_share_for(self, cost: float) -> None:
         self.piece = self.piece or cost  # also when it does not ask for a moment
 
-    def surplus(self, now: float) -> int:
-        more = max(0, self.units - self.reply.keep)
-        return releasable(self.ledger, more, self.units, self.usable, now)
+    def spare(self, units: int, now: float) -> int:
+        return releasable(self.ledger, units, self.units, self.usable, now)
+
+    def is_held_by_calls(self, now: float) -> bool:
+        if not (self.units and self.bound.at_end):
+            return False
+        self.ledger.spent(now)  # first: what has ended is pledged no longer
+        return self.ledger.starting > 0
 
     def last_release(self, now: float) -> int:
         return last_release(self.ledger, self.units, self.usable, now)
@@ -300,6 +314,7 @@ class RateShare(BoundShare):
         if terms.period != self.terms.period:
             self.ledger.set_period(terms.period / 1000, now)
             self._recent.seconds = self._corrected.seconds = terms.period / 1000
+        self.ledger.part_of(terms.capacity)
         self.terms = terms
 
     def forget_stamps(self) -> None:
@@ -363,8 +378,11 @@ class SlotShare(BoundShare):
         super().look_back(interval, held, partition, now)
         self._peaks.append(self.ledger.spent(now))
 
-    def surplus(self, now: float) -> int:
-        return min(max(0, self.units - self.reply.keep), self._idle(now))
+    def spare(self, units: int, now: float) -> int:
+        return min(units, self._idle(now))
+
+    def is_held_by_calls(self, now: float) -> bool:
+        return self._idle(now) < self.units
 
     def last_release(self, now: float) -> int:
         return self._idle(now)

@@ -127,11 +127,23 @@ def checked_cost(name: str, value: object) -> AnyCost:
     if isinstance(value, NUMBERS) or not isinstance(value, Mapping):
         return amount(name, value, zero=True)
     amounts = {}
-    for dimension, one in value.items():
+    for dimension, one in amounts_in(name, value).items():
         if not isinstance(dimension, str) or not dimension:
             raise ArgumentError(name, value, "have texts that are not empty as dimensions")
         amounts[dimension] = amount(f"{name}[{dimension!r}]", one, zero=True)
     return Costs(amounts)
+
+
+def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a mapping has, whatever its methods do. ArgumentError of the argument `name` if they
+    raise."""
+    try:
+        return {dimension: value[dimension] for dimension in value}
+    except Exception as error:
+        requirement = "be a mapping that can be read"
+        raise ArgumentError(
+            name, value, requirement, f"it raised {type(error).__name__}"
+        ) from error
 
 
 def lesser(one: AnyCost, other: AnyCost) -> AnyCost:

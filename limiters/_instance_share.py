@@ -108,7 +108,12 @@ class InstanceShare:
         """The last answer."""
         self.pending: Request | None = None
         """The request that is under way, or has to be sent again."""
+        self.leaves = False
+        """Whether it begins no call any more, and gives back what it holds."""
+        self.lingers = False
+        """Whether it has given back all but what calls hold that still run."""
         self.left = False
+        """Whether its last request was composed."""
         self.permits = 0
         """How many permits it was granted."""
 
@@ -174,7 +179,7 @@ class InstanceShare:
 
     def settle(self, now: float) -> float:
         """What it holds of the first bound at this time, in cost; all ledgers follow."""
-        held = now < self.until
+        held = now < self.until and not self.lingers
         worths = [one.settle(held, now) for one in self.bounds]
         return worths[0]
 
@@ -317,7 +322,7 @@ class InstanceShare:
         return max(one.permit.until for one in self._rates if one.permit.number)
 
     def _urgent(self, now: float) -> bool:
-        if self.left or self._seq == 0 or self.reply is None:
+        if self.leaves or self._seq == 0 or self.reply is None:
             return False
         if self._waits and self._dominant(self._needs(now)) > 2 * self._dominant(
             [one.asked_need for one in self.bounds]
@@ -360,15 +365,34 @@ class InstanceShare:
         return self._copy(now)
 
     def leave(self, now: float, totals: tuple[float, ...] = ()) -> Request:
-        """The last request, which gives back everything. A pending one is sent first."""
+        """The next of its last requests: it gives back all but what calls hold that still run.
+        With the one after these have ended it has left. A pending one is sent first."""
         assert self.pending is None
         self._lapse(now)
-        self.left = True
+        self.leaves = True
         for one in self.bounds:
             one.waiting = one.missed = one.gathering = 0.0
-        released = [one.last_release(now) for one in self.bounds]
+        self.left = not any(one.is_held_by_calls(now) for one in self.bounds)
+        released = [
+            one.last_release(now) if self.left else one.spare(one.units, now) for one in self.bounds
+        ]
         self._begin(self._request(released, now, totals), now)
         return self._copy(now)
+
+    def next_leave(self, now: float) -> float:
+        """When the next of its last requests is due; infinity if there is none any more."""
+        if self.left and self.pending is None:
+            return math.inf
+        if not self.lingers or (self._sent_backs and not self._failures):
+            return now if self._sent_backs <= MAX_AT_ONCE else self._last_call + self.interval
+        if now >= self.until:
+            return math.inf  # what calls hold comes free by itself
+        if self.pending is None and (
+            not any(one.is_held_by_calls(now) for one in self.bounds)
+            or any(one.spare(one.units, now) for one in self.bounds)
+        ):
+            return self._last_call + MIN_REQUEST_INTERVAL
+        return self._next_call
 
     def _lapse(self, now: float) -> None:
         """Nothing is held any more once the lease has ended; calls that still run count on."""
@@ -405,7 +429,7 @@ class InstanceShare:
         # First: what a permit paid for is needed again.
         reports = [one.permit.close(now) for one in self.bounds]
         corrections = [one.correct(now) for one in self.bounds]
-        needs = [0.0] * len(self.bounds) if self.left else self._needs(now)
+        needs = [0.0] * len(self.bounds) if self.leaves else self._needs(now)
         for bound, need in zip(self.bounds, needs, strict=True):
             bound.asked_need = need
         spent = [one.spent(now) for one in self.bounds]
@@ -484,7 +508,7 @@ class InstanceShare:
         before. For none while it lacks slots: no permit is for those."""
         nothing = [0.0] * len(self.bounds)
         held = now < self.until
-        if self.left or any(
+        if self.leaves or any(
             one.shortage.since is not None and one.lacks(1.0, held, now)
             for one in self.bounds
             if one.terms.slots
@@ -525,6 +549,7 @@ class InstanceShare:
         self._sent_backs = 0
         if reply.kind is not Kind.ANSWER:
             return News(disowned=True)
+        self.lingers = self.leaves and not self.left
         for bound in self.bounds:
             same_server = reply.server == self._server
             bound.corrections.answered(reply.heard, bound.terms, same_server=same_server)

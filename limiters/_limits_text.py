@@ -154,6 +154,7 @@ def _window(option: str, name: str, text: str, window: str) -> WrittenWindow:
             text,
             f"have an amount and its window for {name}, as in {name}=600/60s, or a number of calls "
             f"in flight, as in {name}=20slots",
+            f"a window is as long as one of {durations.EXAMPLES}" if is_per else "",
         )
     return WrittenWindow(found, duration)
 

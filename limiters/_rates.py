@@ -124,7 +124,7 @@ class Rate:
             outer = inner
 
     def _inner_windows(self) -> tuple[Rate, ...]:
-        """Its shorter windows, the longest first, in whichever order they were given."""
+        """Return its shorter windows, the longest first; the order of `also` does not matter."""
         if isinstance(self.also, Rate) or not isinstance(self.also, Iterable):
             advice = "as in also=[Rate(10, per=1)]"
             raise ArgumentError("also", self.also, "be a list of rates, one a window", advice)
@@ -145,14 +145,18 @@ class Rate:
         """Refuses what can never bind, since `outer`, the next longer window, does."""
         if not validation.in_seconds(self.per) < validation.in_seconds(outer.per):
             raise ArgumentError(
-                "also", self, f"have a window shorter than per={plain_seconds(outer.per)}"
+                "also",
+                self,
+                f"have a window shorter than per={plain_seconds(outer.per)}",
+                "the longest window is that of the outer Rate, and no two are as long",
             )
         if self.capacity >= outer.capacity:
             raise ArgumentError(
                 "also",
                 self,
                 f"have less capacity than the {plain(outer.capacity)} of {outer._per_text}",
-                "no shorter window can be filled beyond a longer one, so it has no meaning",
+                "the longer window is full first, so this one would never limit anything: leave "
+                "it out, or lower it",
             )
 
     @property
@@ -160,22 +164,15 @@ class Rate:
         """Its window, in a message."""
         return f"{plain_seconds(self.per)} s"
 
-    def with_capacity(self, capacity: float) -> Rate:
-        """A rate with another capacity: shorter windows and a burst change in proportion."""
-        factor = capacity / self.capacity
-        burst = self.burst
-        return replace(
-            self,
-            capacity=capacity,
-            also=[replace(one, capacity=one.capacity * factor) for one in self.also],
-            burst=burst * factor if isinstance(burst, (int, float)) else burst,
-        )
-
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Rate:
-        """A rate with other windows, (capacity, period) of each, the longest first."""
+        """A rate with other windows, (capacity, period) of each, the longest first. The burst
+        changes in proportion to the capacity of the longest."""
         (capacity, period), *inner = bounds
-        scaled = self.with_capacity(capacity)
-        return replace(scaled, per=period, also=[Rate(*window) for window in inner])
+        burst = self.burst
+        if isinstance(burst, (int, float)):
+            burst = burst * (capacity / self.capacity)
+        also = [Rate(*window) for window in inner]
+        return replace(self, capacity=capacity, per=period, also=also, burst=burst)
 
     @property
     def windows(self) -> list[Rate]:
@@ -253,14 +250,10 @@ class InFlight:
         bound = Bound(dimension, kind, self.n, longest, self.n, False, longest, self.strict)
         return (bound,)
 
-    def with_capacity(self, capacity: float) -> InFlight:
-        """Return a copy with another number of calls."""
-        return replace(self, n=whole_slots("capacity", capacity))
-
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> InFlight:
         """Return a copy with another number of calls, and another longest call."""
         ((slots, longest),) = bounds
-        return replace(self.with_capacity(slots), max_operation_time=longest)
+        return replace(self, n=whole_slots("n", slots), max_operation_time=longest)
 
     def __repr__(self) -> str:
         more = "" if self.strict else ", strict=False"

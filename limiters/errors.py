@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from limiters._plain_numbers import plain
@@ -58,7 +59,14 @@ class NothingRunError(DispatcherError, TypeError):
 class ExceedsCapacityError(LimiterError):
     """The cost can never be granted: it is more than the limiter's maximum."""
 
-    def __init__(self, cost: AnyCost, max_capacity: AnyCost, batch_cost: AnyCost = 0) -> None:
+    def __init__(
+        self,
+        cost: AnyCost,
+        max_capacity: AnyCost,
+        batch_cost: AnyCost = 0,
+        windows: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`windows`: names of the shorter windows that allow least, by dimension."""
         self.cost = cost
         self.max_capacity = max_capacity
         self.batch_cost = batch_cost
@@ -73,10 +81,18 @@ class ExceedsCapacityError(LimiterError):
             too_much, most = cost.get(self.dimension, 0), max_capacity.get(self.dimension, 0)
             extra = batch_cost.get(self.dimension, 0) if isinstance(batch_cost, Mapping) else 0
         of = f" of {self.dimension}" if self.dimension else ""
+        (only,) = windows.values() if len(windows) == 1 else ("",)
+        self.window = windows.get(self.dimension, "") if self.dimension else only
+        """The shorter window that allows less than that; "" if it is the longest."""
+        of_most = f" of {self.window}" if self.window else of
         batch = f" and its batch {plain(extra)}{of} in addition" if extra else ""
+        if too_much or not extra:
+            what, advice = f"the operation costs {plain(too_much)}{of}{batch}", "split it"
+        else:
+            what, advice = f"its batch costs {plain(extra)}{of}", "lower the batch_cost"
         super().__init__(
-            f"the operation costs {plain(too_much)}{of}{batch}, more than the limiter's "
-            f"max_capacity of {plain(most)}{of}; split it, or raise the capacity"
+            f"{what}, more than the limiter's max_capacity of {plain(most)}{of_most}; {advice}, or "
+            "raise the capacity"
         )
 
 
@@ -89,7 +105,8 @@ class ReserveTimeoutError(LimiterError, TimeoutError):
         """The time-out in seconds."""
         shown = dict(cost) if isinstance(cost, Mapping) else plain(cost)
         super().__init__(
-            f"{shown} was not granted within {plain(timeout)} s; wait longer, or ask for less"
+            f"a reservation of {shown} was not granted within {plain(timeout)} s, as others use "
+            "the limit; wait longer, or ask for less"
         )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from keyword import iskeyword
 
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
+from limiters._bound_names import bound_names
+from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
+from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
@@ -24,7 +27,7 @@ from limiters._rates import (
 )
 from limiters._support import validation
 from limiters._support.durations import read_seconds
-from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, text
+from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
     "BURST",
@@ -40,6 +43,11 @@ __all__ = (
     "read_limits",
     "seconds",
 )
+
+LONGEST_NAME = 64
+"""Characters of the name of a dimension."""
+
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.\-]{{0,{LONGEST_NAME - 1}}}")
 
 MAX_BOUNDS = 16
 """How many bounds a limit has at most: one record of an instance has a part for each."""
@@ -139,24 +147,34 @@ calls=InFlight(20))
         self._lasting = {bound.dimension for bound in self.bounds if bound.at_end or bound in slots}
 
     def with_capacity(self, name: str, capacity: object) -> Limits:
-        """These with other capacities, given as a number if there is one dimension, or by
-        dimension: those that are not named stay. The shorter windows of a rate and its burst change
-        in proportion. ArgumentError of the argument `name` if that is not possible."""
-        changed = dict(self._dimensions)
+        """These with other capacities, given as a number if there is one, or by the names of
+        windows and numbers of calls: those that are not named stay. The burst of a rate changes in
+        proportion. ArgumentError of the argument `name` if that is not possible.
+
+        >>> limits = Limits(requests=Rate(600, per=60, also=[Rate(10)]), calls=InFlight(5))
+        >>> print(limits.with_capacity("capacity", {"requests/1s": 12, "calls": 6}))
+        requests=600/60s+12/1s,calls=6slots
+        """
+        names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
+        changed: dict[str, float] = {}
         if isinstance(capacity, Mapping):
-            for dimension, one in capacity.items():
-                if dimension not in changed:
-                    raise ArgumentError(name, capacity, self._names())
-                more = amount(f"{name}[{dimension!r}]", one)
-                changed[dimension] = changed[dimension].with_capacity(more)
-        elif self.is_scalar:
-            (dimension,) = changed
-            changed[dimension] = changed[dimension].with_capacity(amount(name, capacity))
+            for called, one in amounts_in(name, capacity).items():
+                if called not in names:
+                    raise ArgumentError(name, capacity, self._names(names))
+                changed[called] = amount(f"{name}[{called!r}]", one)
+        elif len(names) == 1:
+            changed[names[0]] = amount(name, capacity)
         else:
             raise self._without_dimension(name, amount(name, capacity))
-        limits = type(self).__new__(type(self))
-        limits._keep(changed)
-        return limits
+        goal = []
+        for called, bound in zip(names, self.bounds, strict=True):
+            one = changed.get(called, bound.capacity)
+            slots = bound.kind is BoundKind.SLOTS
+            option = f"{name}[{called!r}]" if isinstance(capacity, Mapping) else name
+            goal.append((whole_slots(option, one) if slots else one, bound.period))
+        windows = zip(names, self.bounds, goal, strict=True)
+        check_nested(name, (NamedWindow(one.dimension, it, *new) for it, one, new in windows))
+        return self.with_bounds(goal)
 
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Limits:
         """These with another capacity and period, in seconds, of each bound. Bursts change in
@@ -222,7 +240,7 @@ calls=InFlight(20))
         if isinstance(cost, Costs):
             for dimension in cost:
                 if dimension not in self._dimensions:
-                    raise ArgumentError(name, dict(cost), self._names())
+                    raise ArgumentError(name, dict(cost), self._names(), self._advice(dimension))
             for dimension in self._slots:
                 whole_slots(f"{name}[{dimension!r}]", cost.amount(dimension))
             return cost.amount(self.dimensions[0]) if self.is_scalar else cost
@@ -248,15 +266,16 @@ calls=InFlight(20))
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
-        for dimension in value:
+        said = amounts_in(name, value)
+        for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, dict(value), self._names())
+                raise ArgumentError(name, said, self._names())
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, dict(value), f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
-            for dimension, one in value.items()
+            for dimension, one in said.items()
         }
         if self.is_scalar:
             return next(iter(amounts.values()), estimated)
@@ -332,11 +351,33 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
         example = f"as in {{{first!r}: {told}}}, or {first}={told} where it is a text"
         return ArgumentError(name, number, "say of which dimension it is", example)
 
-    def _names(self) -> str:
+    @property
+    def tightest_windows(self) -> Mapping[str, str]:
+        """The name of the window that allows least, of each dimension of which it is not the
+        longest.
+
+        >>> Limits(requests=Rate(600, per=60, also=[Rate(10)]), tokens=Rate(5)).tightest_windows
+        {'requests': 'requests/1s'}
+        """
+        names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
+        last = {bound.dimension: name for bound, name in zip(self.bounds, names, strict=True)}
+        return {dimension: name for dimension, name in last.items() if name != dimension}
+
+    def _names(self, names: Sequence[str] = ()) -> str:
         if "" in self._dimensions:
             return "be a number: the limit has one dimension, without a name"
-        *others, last = self.dimensions
+        *others, last = names or self.dimensions
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
+
+    def _advice(self, unknown: str) -> str:
+        """What was meant by a dimension that there is not, as far as can be known."""
+        if "" in self._dimensions:
+            return ""
+        dimension, is_window, _ = unknown.partition("/")
+        if is_window and dimension in self._dimensions:
+            return f"a cost of {dimension} counts in all of its windows"
+        near = get_close_matches(unknown.lower(), self._dimensions, n=1)
+        return f"did you mean {near[0]}?" if near else f"there is no {unknown}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions
@@ -374,9 +415,12 @@ def read_limits(option: str, text: str) -> float | Limits:
 
 
 def _check_name(name: object) -> None:
-    """Refuses what could not be told apart where limits are written as a text."""
-    found = text("the name of a dimension", name)
-    if set(found) & set(",:=/+") or found.split() != [found]:
+    """Refuses what could not be told apart where limits are written as a text, or would affect a
+    terminal, a line of a log or a metric where the name is shown."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ArgumentError(
-            "the name of a dimension", found, "have no space and none of the characters , : = / +"
+            "the name of a dimension",
+            name,
+            f"begin with a letter of a to z or A to Z, and have at most {LONGEST_NAME} of these, "
+            "digits, _ . and -",
         )

@@ -153,8 +153,9 @@ class ProvisionedResource(Resource):
     def set_capacity(self, capacity: float | Mapping[str, float]) -> None:
         """Changes the limit from now on; what was spent under the old one still counts.
 
-        Limits of several dimensions take a mapping: dimensions that are not named stay as they are.
-        The shorter windows of a rate and its burst change in proportion.
+        Limits of several dimensions or windows take a mapping by their names, as in `{"tokens":
+        90_000, "requests/1s": 12}`: those that are not named stay as they are. The burst of a rate
+        changes in proportion.
         """
         with self._lock:
             self._limits = self._limits.with_capacity("capacity", capacity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
@@ -464,20 +465,28 @@ class SharedResource(Resource):
         if self._announce.capacity(there + self._reserved):
             self._changed()
 
-    def _last_request(self) -> Request | None:
-        """Gives back what is held: first what is under way, then a request to leave. If it had
-        been given up meanwhile, its totals were not counted: it says them once more."""
+    def _last_request(self) -> tuple[Request | None, float | None]:
+        """The next of the requests that give back what is held, or how long to wait for it. If it
+        had been given up meanwhile, its totals were not counted: it says them once more."""
         share, read = self._share, self._tally.read()
         with self._lock:
             now = self._clock.now()
-            if share.pending is not None:
-                return share.compose(now)
+            due = share.next_leave(now) if share.reply is not None or share.pending else math.inf
             unreported = self._unreported(read, now)
-            if share.reply is None or (share.left and (self._said_twice or not unreported)):
+            if share.left and share.pending is None and unreported and not self._said_twice:
+                due = now
+            if due > now:
                 self._announce.capacity(self._reserved)
-                return None
+                return None, None if due == math.inf else due - now
+            if share.pending is not None:
+                return share.compose(now), None
             self._said_twice = share.left
-            return share.leave(now, unreported)
+            return share.leave(now, unreported), None
+
+    def _changed(self) -> None:
+        super()._changed()
+        if self._stopped:  # what a call held that has ended goes back
+            self._wake()
 
     def _failed(self, error: Exception) -> None:
         self._broken = error

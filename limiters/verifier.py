@@ -66,9 +66,12 @@ class Verdict:
     worst_at: float
     total: float
     used: float
-    """The share of the capacity that was used after the first entry, until the last one."""
+    """The share of the capacity that was used after the first entry, until the last one; where the
+    log is shorter than a window, of one whole window."""
     estimated: float = 0.0
     """The sum of the estimates; `total` is that of the actual costs, where they are known."""
+    is_short: bool = False
+    """Whether the log is shorter than a window."""
 
     @property
     def cost_ratio(self) -> float:
@@ -85,9 +88,10 @@ class Verdict:
             return "nothing was spent"
         result = "no window over" if self.holds else f"{self.over} OVER"
         settled = "" if self.cost_ratio == 1 else f"; {self.cost_ratio:.4f} of the estimated costs"
+        short = ", in less than a window" if self.is_short else ""
         return (
             f"{result} of {self.windows}; the fullest at {self.worst:.4f} of the limit, "
-            f"ending at {self.worst_at:.3f}; {self.used:.4f} of the capacity used{settled}"
+            f"ending at {self.worst_at:.3f}; {self.used:.4f} of the capacity used{short}{settled}"
         )
 
 
@@ -136,8 +140,8 @@ def verify(
     Reserved capacity, if there is any, belongs into `capacity`: that of all instances. An entry of
     four also has the actual cost: windows are judged by that.
 
-    >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
-    1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 0.5556 of the capacity used
+    >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1), (2.0, "b", 9)], 10))
+    1 OVER of 4; the fullest at 1.1000 of the limit, ending at 0.900; 0.7000 of the capacity used
     """
     period = seconds("period", period)
     settling = seconds("settling", settling, zero=True)
@@ -169,6 +173,7 @@ def verify(
         total=total,
         used=_used(entries, steps, period),
         estimated=math.fsum(entry.cost for entry in entries),
+        is_short=times[-1] - times[0] < period,
     )
 
 
@@ -328,7 +333,8 @@ def _largest(steps: list[tuple[float, float]], start: float, end: float) -> floa
 
 
 def _used(entries: list[Spent], steps: list[tuple[float, float]], period: float) -> float:
-    first, last = entries[0].at, entries[-1].at
+    first = entries[0].at
+    last = max(entries[-1].at, first + period)  # of less than a window, no share can be told
     spent = math.fsum(entry.judged for entry in entries if entry.at > first)
     return spent * period / _could_have(steps, first, last) if spent else 0.0
 

@@ -9,10 +9,10 @@ FAST, USUAL, MANY = "fast", "usual", "many"
 """Profiles, for --hypothesis-profile; tests/conftest.py registers them, and loads the usual one."""
 
 EXAMPLES = {FAST: 20, USUAL: 50, MANY: 200}
-"""What a test has that asks for no number."""
+"""How many examples a test has that asks for no number, by profile."""
 
 ASKED_FOR = 100
-"""What Hypothesis itself would try of such a test."""
+"""How many examples Hypothesis itself would try for such a test."""
 
 
 def examples(number: int) -> int:

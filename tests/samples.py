@@ -18,7 +18,7 @@ def sample(cases: Iterable[Any], every: int) -> list[Any]:
 
 
 def rows(cases: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
-    """The same for `parametrize` with several names.
+    """Return one in so many rows, the first one included, for `parametrize` with several names.
 
     >>> [one.values for one in rows([("a", 1), ("b", 2), ("c", 3)], 2) if not one.marks]
     [('a', 1), ('c', 3)]

@@ -58,8 +58,8 @@ class Heard:
 
 
 def refusal(limiter: SharedResource) -> str:
-    """What is wrong with the requests of a limiter that is not provisioned, once there was one.
-    Waiting until it is provisioned would say that as well, but only at the end."""
+    """Return the error of the requests of a limiter that is not provisioned, once there was one.
+    Waiting until it is provisioned would raise it as well, but only at the end."""
     said = ""
 
     def was_refused() -> bool:

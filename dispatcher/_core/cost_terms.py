@@ -47,7 +47,7 @@ class CostTerms:
         return cost
 
     def check_longest_call(self, longest: float) -> None:
-        """ArgumentError if callbacks may take longer than the limiter goes by."""
+        """Raise ArgumentError if callbacks may take longer than the limiter counts with."""
         if self._limits is not None:
             self._limits.check_longest_call("max_operation_time", longest)
 
@@ -65,11 +65,12 @@ class CostTerms:
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""
-        return self.normal("batch_cost", terms.batch_cost) if terms.batch_cost else self.nothing
+        cost = terms.present_batch_cost
+        return self.normal("batch_cost", cost) if cost else self.nothing
 
     def checked(self, cost: AnyCost, terms: WatcherTerms) -> AnyCost:
-        """The `cost` of an operation for a watcher with these terms, in the form of the limiter.
-        ArgumentError or TooExpensiveError if it could never go out as it should."""
+        """Return the `cost` of an operation for a watcher with these terms, in the form of the
+        limiter. Raise ArgumentError or TooExpensiveError if it could never be sent as it should."""
         normal, batch_cost = self.normal("cost", cost), self.of_batch(terms)
         refusal = self.refusal(normal, batch_cost)
         if refusal is not None:
@@ -91,4 +92,5 @@ class CostTerms:
         be."""
         if is_covered(self.most, batch_cost + cost):
             return None
-        return TooExpensiveError(cost, self.most, batch_cost)
+        windows = self._limits.tightest_windows if self._limits is not None else {}
+        return TooExpensiveError(cost, self.most, batch_cost, windows)

@@ -101,6 +101,8 @@ class Flusher:
         free = math.inf if self._most is None else self._most - len(self._open_work.inflight)
         slots = Slots(free, self._runners.threads_left)
         raised = 0
+        if self._lanes.learned:
+            self._lanes.estimate_again()
         for queue in self._lanes.in_order():
             if self._limiter is None or queue is self._lanes.free:
                 planned = plan(queue, Unlimited(), slots, self._due)

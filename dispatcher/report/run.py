@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
+from limiters._plain_numbers import plain
 from limiters.limits import InFlight, Limits
 from limiters.verifier import Capacity, Verdict, verify, verify_limits
 
@@ -85,12 +86,16 @@ class Run:
         verdict = self.verdict
         yield "Windows over the limit", f"{verdict.over:,} of {verdict.windows:,}"
         yield "Fullest window", f"{verdict.worst:.4f} of the limit"
-        burst = ": it began with a burst" if verdict.used > 1 else ""
-        yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
+        yield "Used after the first batch", f"{verdict.used:.4f} of {self._used_of(verdict)}"
         if any(one.estimated is not None for one in self.entries):
             yield "Estimated cost", f"{verdict.estimated:,.6g}"
             of_it = f"{verdict.cost_ratio:.4f} of the estimate"
             yield "Actual cost", f"{verdict.total:,.6g}, {of_it}"
+
+    def _used_of(self, verdict: Verdict) -> str:
+        if verdict.is_short:
+            return f"one window: the log is shorter than its {plain(self.period)} s"
+        return "the limit: it began with a burst" if verdict.used > 1 else "the limit"
 
     @property
     def span(self) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from limiters._support.validation import (
     ArgumentError,
     Seconds,
     count,
+    in_seconds,
     instance_of,
     one_of,
     seconds,
@@ -180,7 +181,8 @@ class DeliveryOptions(CheckedOptions):
                 "go with retry, such as retry=tenacity.wait_exponential(max=10)",
                 "without it a batch that fails is not tried again",
             )
-        prices_of(self).check_slots()  # both refuse what the limit could never grant
+        prices = prices_of(self)  # it refuses what the limit could never grant
+        prices.check_calls(in_seconds(self.max_operation_time))
 
 
 def for_tasks(options: DeliveryOptions) -> DeliveryOptions:

@@ -13,6 +13,8 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+from dispatcher.learned import Learned
+from dispatcher.spark._learned_prices import LearnedPrices, check_learned, learned_of, starts_of
 from dispatcher.spark._most_cost import UNBOUNDED, MostCost
 from limiters import LimiterConfig
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
@@ -37,19 +39,23 @@ def check_cost(name: str, cost: Any, travels: Callable[[str, object], None]) -> 
             if not (isinstance(dimension, str) and dimension):
                 raise ArgumentError(name, cost, "have texts that are not empty as dimensions")
             _check_price(f"{name}[{dimension!r}]", price, travels)
+    elif isinstance(cost, Learned):
+        check_learned(name, cost)
     else:
         _check_price(name, cost, travels)
 
 
 def _check_price(name: str, price: Price, travels: Callable[[str, object], None]) -> None:
-    if is_number(price):
+    if isinstance(price, Learned):
+        check_learned(name, price, of_dimension=True)
+    elif is_number(price):
         amount(name, price, zero=True)
     elif callable(price):
         check_plain(name, price)
         travels(name, price)
     elif not (price if isinstance(price, str) else hasattr(price, "cast")):  # Connect's Column, too
         raise ArgumentError(
-            name, price, "be a number, an SQL expression, a Column or a function of a row"
+            name, price, "be a number, an SQL expression, a Column, Learned or a function of a row"
         )
 
 
@@ -66,6 +72,8 @@ class Prices:
     """The same, if the limit is to be able to grant it."""
     form: CostForm
     """That in which the limit adds costs up."""
+    learned: LearnedPrices
+    """What is learned of the costs of rows."""
 
     @classmethod
     def of(
@@ -77,6 +85,7 @@ class Prices:
     ) -> Prices:
         """ArgumentError if they are not of the limit's dimensions, or if a batch that has no rows
         would cost too much."""
+        cost, learned = starts_of(cost), learned_of(cost)
         granted = None if limiter is None else limiter.build()
         limits = None if granted is None else granted.limits
         form = CostForm(limits, named=limits is None and isinstance(cost, Mapping))
@@ -89,27 +98,33 @@ class Prices:
             chosen = MostCost.of(form.normal("max_batch_cost", bound))
             _check_batch(batch_cost, of_batch, chosen, "max_batch_cost")
         most = MostCost.of(dict(most.amounts), dict(chosen.amounts))
+        of_row = form.by_dimension(cost)
+        if learned and "" in of_row:
+            learned = {"": next(iter(learned.values()))}
         return cls(
-            form.by_dimension(cost),
+            of_row,
             of_batch,
             chosen.less(of_batch),
             most.less(of_batch),
             form,
+            LearnedPrices.of(learned, of_row),
         )
 
-    def check_slots(self) -> None:
-        """Refuses batches that would take no call in flight, though the limit counts these. For a
-        driver: tasks do not know which prices Spark works out."""
+    def check_calls(self, longest: float) -> None:
+        """Refuse calls that the limit does not count, or that may last longer than it goes by.
+        Tasks do not know the costs that Spark works out, so this is for drivers."""
         limits = self.form.limits
-        if limits is None or limits.is_scalar or not self.form.slots:
+        if limits is None:
             return
-        try:
-            named = self.of_batch + Costs(dict.fromkeys(self.of_row, 1))
-            limits.check_call("batch_cost", named, "")
-        except ArgumentError as error:
-            one = min(self.form.slots)
-            advice = f"as in {{{one!r}: 1}}, or {one}=1 where it is a text"
-            raise ArgumentError("batch_cost", UNSHOWN, error.requirement, advice) from None
+        if self.form.slots and not limits.is_scalar:
+            known = self.of_batch + Costs(dict.fromkeys(self.of_row, 1))
+            first = min(self.form.slots)
+            advice = f"as in {{{first!r}: 1}}, or {first}=1 where it is a text"
+            try:
+                limits.check_call("batch_cost", known, advice)
+            except ArgumentError as error:  # of a row's cost only the name is known
+                raise ArgumentError("batch_cost", UNSHOWN, error.requirement, advice) from None
+        limits.check_longest_call("max_operation_time", longest)
 
     @property
     def of_spark(self) -> dict[str, Price]:
@@ -148,8 +163,12 @@ def checked_bound(name: str, bound: Any) -> AnyCost:
 def without_those_of_spark(cost: Any) -> Any:
     """`cost` without what only a driver can have."""
     if isinstance(cost, Mapping):
-        return {name: one for name, one in cost.items() if is_number(one) or callable(one)}
-    return cost if is_number(cost) or callable(cost) else 0
+        return {name: one for name, one in cost.items() if _is_of_tasks(one)}
+    return cost if _is_of_tasks(cost) else 0
+
+
+def _is_of_tasks(cost: Any) -> bool:
+    return is_number(cost) or callable(cost) or isinstance(cost, Learned)
 
 
 @dataclass(frozen=True, slots=True)

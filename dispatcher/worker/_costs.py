@@ -29,7 +29,7 @@ class MessageCosts:
 
     * `limits`: those to whose form costs are brought; None if there is no limiter. Costs in
       dimensions count for nothing then: there is nothing that they could be charged to.
-    * `batch_cost`: what a batch costs besides, in that form.
+    * `batch_cost`: the cost of a batch in addition, in that form.
 
     >>> MessageCosts(2.5).mean
     2.5
@@ -106,11 +106,13 @@ class MessageCosts:
         return normal
 
 
-def normal_batch_cost(cost: AnyCost, limits: Limits | None) -> AnyCost:
-    """Return the cost of a batch, in the form of the limiter."""
+def normal_batch_cost(cost: AnyCost | Learned, limits: Limits | None) -> AnyCost:
+    """Return the cost of a batch, in the form of the limiter; at first, if it is learned."""
     if limits is None:
         return 0
-    return limits.checked("batch_cost", cost)
+    return limits.checked(
+        "batch_cost", cost.estimate_at_first if isinstance(cost, Learned) else cost
+    )
 
 
 def _check_field(name: str, field: str) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 from dispatcher._handler import Handler
 from dispatcher._retry import RetryPolicy
 from dispatcher.errors import BatchAbandonedError
+from dispatcher.learned import Learned
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
-from dispatcher.settlement import settle
+from dispatcher.settlement import RunningCall
 from dispatcher.timeline import Bury, Delete, Lease, ReleaseLease
 from dispatcher.watcher import Watcher
 from dispatcher.worker._environment import WorkerEnvironment
@@ -29,14 +30,16 @@ _SMOOTHING = 0.2
 """Weight of one call in the average duration of a batch."""
 
 
-def _settle_cost(operations: list[Operation], actual: AnyCost, message: Lease | None) -> None:
+def _settle_cost(
+    call: RunningCall, operations: list[Operation], actual: AnyCost, message: Lease | None
+) -> None:
     """The true cost of a call, or of one of its messages."""
     if message is None:
-        settle(operations, actual)
+        call.settle(actual)
         return
     for one in operations:
         if one.payload.lease is message:
-            one.settle(actual)
+            call.settle_one(one, actual)
             return
     raise SettlementError(f"the message {message.id!r} is not of this call of the handler")
 
@@ -72,7 +75,7 @@ class Calls:
         self.batch_time: float | None = None
         """Average duration of a batch in seconds, by the calls so far."""
 
-    def watcher(self, batch_cost: AnyCost = 0) -> Watcher:
+    def watcher(self, batch_cost: AnyCost | Learned = 0) -> Watcher:
         """The watcher to which the Batcher raises batches, each at an additional `batch_cost`."""
         on_batch = self._call_async if self._handler.is_async else self._call
         return Watcher(
@@ -129,7 +132,9 @@ class Calls:
     def _bound(self, run: HandlerRun, operations: list[Operation]) -> Callable[..., Any]:
         attempt = max(one.lease.attempt for one in run.held)
         context = WorkerContext(self._topic, self._consumer.id, attempt)
-        return self._handler.bound(settled_by(context, partial(_settle_cost, operations)))
+        return self._handler.bound(
+            settled_by(context, partial(_settle_cost, RunningCall(operations), operations))
+        )
 
     def _begin(self, operations: list[Operation]) -> HandlerRun | None:
         held = [one.payload for one in operations]

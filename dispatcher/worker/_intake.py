@@ -11,7 +11,7 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import Reject
 from dispatcher.timeline import Timeline
 from dispatcher.watcher import Watcher
-from dispatcher.worker._costs import MessageCosts
+from dispatcher.worker._costs import MessageCosts, normal_batch_cost
 from dispatcher.worker._messages import Held
 from limiters._costs import AnyCost, is_covered
 from limiters.limiter import RateLimiter
@@ -45,7 +45,8 @@ class Intake:
     @property
     def batch_cost(self) -> AnyCost:
         """The cost of a batch, in addition to that of its messages."""
-        return self._watcher.batch_cost
+        limits = None if self._limiter is None else self._limiter.limits
+        return normal_batch_cost(self._watcher.batch_cost, limits)
 
     def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
         """Return the operations for the Batcher, and the error of each message that cannot be
@@ -78,5 +79,6 @@ class Intake:
         cost = priced.estimate if isinstance(priced, KindOfCost) else priced
         batch_cost = self.batch_cost
         if most is not None and not is_covered(most, batch_cost + cost):
-            raise TooExpensiveError(cost, most, batch_cost)
+            windows = self._limiter.limits.tightest_windows if self._limiter is not None else {}
+            raise TooExpensiveError(cost, most, batch_cost, windows)
         return Operation(self._watcher, priced, one, batchable=True)

@@ -9,6 +9,7 @@ from tenacity.wait import wait_exponential_jitter
 
 from dispatcher._handler import Target
 from dispatcher._retry import RetryPolicy, Stop, Wait
+from dispatcher.learned import Learned
 from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.times import milliseconds
 from dispatcher.worker._costs import Cost, MessageCosts
@@ -43,7 +44,8 @@ def _cost(name: str, value: Cost) -> Cost:
 
 
 def _batch_cost(name: str, value: object) -> object:
-    checked_cost(name, value)
+    if not isinstance(value, Learned):
+        checked_cost(name, value)
     return value
 
 
@@ -77,7 +79,7 @@ class WorkerOptions(ConvertedOptions):
             read=read_costs,
         ),
     )
-    batch_cost: float | Mapping[str, float] = field(
+    batch_cost: float | Mapping[str, float] | Learned = field(
         default=0,
         metadata=about(
             "cost of a batch, in addition to that of its messages: a number or, for a limit of "

@@ -16,6 +16,7 @@ from dispatcher._handler import load
 from dispatcher._retry import RetryPolicy
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
+from dispatcher.learned import Learned
 from dispatcher.timeline import ReleaseLease
 from dispatcher.worker._costs import MessageCosts, normal_batch_cost
 from dispatcher.worker._environment import WorkerEnvironment
@@ -119,7 +120,8 @@ class Worker:
         limits = None if options.rate_limiter is None else options.rate_limiter.limits
         batch_cost = normal_batch_cost(options.batch_cost, limits)
         costs = MessageCosts(options.cost, limits, batch_cost)
-        watcher = self._calls.watcher(batch_cost)
+        learned = isinstance(options.batch_cost, Learned) and limits is not None
+        watcher = self._calls.watcher(options.batch_cost if learned else batch_cost)
         self._intake = Intake(timeline, costs, options.rate_limiter, watcher, policy)
         self._leasing = Leasing(
             environment,

@@ -39,8 +39,9 @@ class EndWindowLedger(WindowLedger):
         burst: float = BURST,
         shared: bool = False,
         freed: Callable[[], object] = nothing,
+        whole: float = 0.0,
     ) -> None:
-        super().__init__(capacity, period, burst=burst, shared=shared, freed=freed)
+        super().__init__(capacity, period, burst=burst, shared=shared, freed=freed, whole=whole)
         self._ends = CallEnds()
         self._new_entry = partial(CallEntry, ends=self._ends)
 
@@ -59,6 +60,13 @@ class EndWindowLedger(WindowLedger):
             if one.stamp is None:  # its owner was lost, when is not known
                 one.stamp = now
         return super().spent(now)
+
+    def in_debt_until(self, now: float) -> float:
+        """Until when batches that are to cost nothing here wait nevertheless."""
+        for one in self._starting:
+            if one.cost and not one.estimated:
+                self._note_excess(one, self._soonest_end(one, now))
+        return super().in_debt_until(now)
 
     def total(self) -> float:
         """What has begun, since this ledger was made, as estimated."""

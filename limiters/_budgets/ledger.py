@@ -51,6 +51,9 @@ class BoundLedger(Protocol):
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
 
+    def in_debt_until(self, now: float) -> float:
+        """Until when batches that are to cost nothing here wait nevertheless; now, as a rule."""
+
     def set_capacity(self, capacity: float) -> None:
         """Changes the capacity from now on; it may be zero."""
 
@@ -86,7 +89,9 @@ def window_of(
     call ended that cost less than estimated, by the thread that ends it."""
     kind = EndWindowLedger if bound.at_end else WindowLedger
     burst = bound.burst / bound.capacity
-    return kind(capacity, bound.period, burst=burst, shared=shared, freed=freed)
+    return kind(
+        capacity, bound.period, burst=burst, shared=shared, freed=freed, whole=bound.capacity
+    )
 
 
 def ledger_of(

@@ -129,7 +129,7 @@ class PermitBudget:
             counts = one.counts
             age = UNKNOWN if began is None else max(0, math.floor((now - began) * 1000))
             excess = 0.0 if began is None else max(0.0, counts - one.cost)
-            is_final = closed and began is not None
+            is_final = began is not None and bool(closed)
             self.uses.append(PermitUse(one, age, min(one.cost, counts), excess, is_final))
             self._recent.append((now if began is None else began, one.cost))
             self._reported += one.cost
@@ -138,8 +138,11 @@ class PermitBudget:
     def spending(self) -> Spending:
         """What permits have paid for, of callbacks that have begun, and what settlements have
         changed of it."""
-        for entry in self._settlements.each():
-            self._settlements.account(entry)
+        for entry in tuple(self._settlements.reported):
+            entry.reported = False  # first: what is settled from here on is reported again
+            if entry.closed and not entry.accounted:
+                self._settlements.account(entry, entry.counts)
+            self._settlements.dealt_with(entry)
         begun = math.fsum(one.cost for one in self._spends if one.started_at is not None)
         return Spending(
             self._reported + begun, self._settlements.refunded, self._settlements.excess

@@ -130,8 +130,12 @@ class Purse:
 
     @property
     def _last(self) -> BoundLedger:
-        """Which pays if a batch costs something after all."""
-        return self.shared if self.shared.capacity else self.reserved
+        """Which pays if a batch costs something after all: one that keeps others back then."""
+        return self.reserved if self.reserved.capacity > self.shared.capacity == 0 else self.shared
+
+    def in_debt_until(self, now: float) -> float:
+        """Until when batches that are to cost nothing here wait nevertheless; now, as a rule."""
+        return max(self.reserved.in_debt_until(now), self.shared.in_debt_until(now))
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""

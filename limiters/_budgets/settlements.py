@@ -7,8 +7,9 @@ lock in a callback, and no ledger goes through the calls that run.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,20 +62,13 @@ class Settlements:
             self.awaited = False
             self._freed()
 
-    def each(self) -> Iterator[BudgetEntry]:
-        """Each of them, as long as it was not dealt with: that is when the next one is asked
-        for."""
-        for one in tuple(self.reported):
-            one.reported = False  # first: what is settled from here on is reported again
-            yield one
-            try:
-                self.reported.remove(one)
-            except ValueError:  # a signal handler has done it meanwhile
-                continue
+    def dealt_with(self, entry: BudgetEntry) -> None:
+        """What was reported of `entry` is noted. Only now, so that an interrupt loses nothing."""
+        with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
+            self.reported.remove(entry)
 
-    def account(self, entry: BudgetEntry) -> None:
-        """`entry` is settled for good, once its call has ended."""
-        if entry.closed and not entry.accounted:
-            entry.accounted = True
-            self.refunded += max(0.0, entry.estimated - entry.counts)
-            self.excess += max(0.0, entry.counts - entry.estimated)
+    def account(self, entry: BudgetEntry, counts: float) -> None:
+        """`entry`, whose call has ended, is settled for good."""
+        entry.accounted = True
+        self.refunded += max(0.0, entry.estimated - counts)
+        self.excess += max(0.0, counts - entry.estimated)

@@ -2,6 +2,10 @@
 
 Amounts come as costs by dimension. A dimension with several windows has several bounds, and a cost
 counts in each of them; of what is there, the least of them counts.
+
+A batch asks for no room where it is to cost nothing. If such batches do cost something there, and
+so much that nothing is left, nothing starts until the bound fits again: they would go on without
+end otherwise.
 """
 
 from __future__ import annotations
@@ -53,6 +57,12 @@ def _due(
             yield at, payer, part
 
 
+def _ready_at(payers: Iterable[BoundLedger | Purse], costs: Iterable[float], now: float) -> float:
+    """When there may be enough in each bound."""
+    pairs = zip(payers, costs, strict=True)
+    return max(one.ready_at(cost, now) if cost else one.in_debt_until(now) for one, cost in pairs)
+
+
 def _one_payment(limits: Limits, by_bound: Mapping[int, Payment]) -> Payment:
     spend = SpendOfBounds(limits, {at: one.spend for at, one in by_bound.items()})
     return Payment.of(by_bound.values(), spend)
@@ -83,7 +93,9 @@ class LedgerOfBounds:
         return self._limits.smallest(one.burst(now) for one in self.ledgers)
 
     def available(self, now: float, at_least: AnyCost = 0.0) -> AnyCost:
-        """What may be charged now."""
+        """What may be charged now: nothing at all, while a bound is in debt."""
+        if any(one.in_debt_until(now) > now for one in self.ledgers):
+            return self._limits.nothing
         least = self._limits.by_bound(at_least)
         pairs = zip(self.ledgers, least, strict=True)
         return self._limits.smallest(one.available(now, amount) for one, amount in pairs)
@@ -114,8 +126,7 @@ class LedgerOfBounds:
 
     def ready_at(self, cost: AnyCost, now: float) -> float:
         """The earliest time at which `cost` may be available in all of them."""
-        pairs = zip(self.ledgers, self._limits.by_bound(cost), strict=True)
-        return max((one.ready_at(part, now) for one, part in pairs if part), default=now)
+        return _ready_at(self.ledgers, self._limits.by_bound(cost), now)
 
     def total(self) -> AnyCost:
         """What has begun, since these ledgers were made."""
@@ -208,7 +219,10 @@ class PurseOfBounds:
         return self._limits.smallest(one.burst(now) for one in self.purses)
 
     def available(self, now: float, at_least: AnyCost = 0.0) -> PartsOfBounds:
-        """What may be charged now, to each budget of each bound."""
+        """What may be charged now, to each budget of each bound: nothing at all, while a bound is
+        in debt."""
+        if any(one.in_debt_until(now) > now for one in self.purses):
+            return self.nothing
         pairs = zip(self.purses, self._limits.by_bound(at_least), strict=True)
         return PartsOfBounds(self._limits, tuple(one.available(now, least) for one, least in pairs))
 
@@ -238,8 +252,7 @@ class PurseOfBounds:
 
     def ready_at(self, cost: AnyCost, now: float) -> float:
         """The earliest time at which `cost` may be available in all of them."""
-        pairs = zip(self.purses, self._limits.by_bound(cost), strict=True)
-        return max((purse.ready_at(one, now) for purse, one in pairs if one), default=now)
+        return _ready_at(self.purses, self._limits.by_bound(cost), now)
 
 
 class AnyParts(Protocol):

@@ -100,6 +100,10 @@ class SlotLedger:
         """When it is worth asking again for `cost`."""
         return now if self.available(now) >= cost * ALL_BUT_ERROR else now + LOOK_AGAIN
 
+    def in_debt_until(self, now: float) -> float:
+        """Now: a call never takes more slots than it was to take."""
+        return now
+
     def set_capacity(self, capacity: float) -> None:
         """From now on no call begins that would be one more than `capacity`."""
         self.capacity = capacity

@@ -27,6 +27,11 @@ class Tenure:
         self.until = until
 
 
+RUNS, ENDED, ABANDONED = range(3)
+"""Where a call is. One assignment changes it: what another thread settles at that moment counts
+either as before it or as after it."""
+
+
 class Spend(ABC):
     """What one batch was charged. It counts in full until the batch begins, and for a period more.
 
@@ -86,6 +91,7 @@ class BudgetEntry(Spend):
         "cost",
         "entered",
         "estimated",
+        "noted",
         "paced",
         "place",
         "reported",
@@ -97,7 +103,9 @@ class BudgetEntry(Spend):
     paced: float
     """What its ledger expected it to cost when it paced what follows."""
     entered: float
-    """What its ledger has counted of it, once it has a place."""
+    """What its ledger has entered of it, once it has a place: as if all of it had stayed."""
+    noted: float
+    """What it has counted for when its ledger looked at it last, once it has a place."""
     reported: bool
     """Once it was settled: whether it is among those that its ledger has to look at."""
     accounted: bool
@@ -120,7 +128,7 @@ class BudgetEntry(Spend):
         self._settled = settled
         self.actual: float | None = None
         """What it cost in truth, as far as was said."""
-        self.closed = False
+        self.closed = RUNS
         """Whether it is settled no more: its call has ended, or was abandoned."""
         self.place: tuple[Stay, float] | None = None
         """Once its ledger has entered it in a slice of time: which part of all entries had stayed
@@ -128,10 +136,10 @@ class BudgetEntry(Spend):
 
     @property
     def counts(self) -> float:
-        """What it counts for now: while its call runs, no less than was charged."""
+        """What it counts for now: no less than was charged, unless its call has ended."""
         if self.actual is None:
             return self.estimated
-        return self.actual if self.closed else max(self.estimated, self.actual)
+        return self.actual if self.closed == ENDED else max(self.estimated, self.actual)
 
     def may_start(self, now: float) -> bool:
         """Whether the capacity is still held."""
@@ -158,23 +166,21 @@ class BudgetEntry(Spend):
     def ended(self, now: float) -> None:
         """The callback has returned: what was settled counts. Idempotent."""
         if not self.closed:
-            self.closed = True
+            self.closed = ENDED
             if self.actual is not None:
                 self._settled(self)
 
     def abandoned(self, now: float) -> None:
         """The batch was abandoned: it counts for what was charged, or more. Idempotent."""
-        if self.closed:
-            return
-        self.closed = True
-        if self.actual is not None:
-            self.actual = max(self.estimated, self.actual)
-            self._settled(self)
+        if not self.closed:
+            self.closed = ABANDONED
+            if self.actual is not None:
+                self._settled(self)
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""
         self.cost = self.estimated = 0
-        self.closed = True
+        self.closed = ENDED
         self.started_at = self.stamp = self.charged_at
 
 
@@ -237,7 +243,7 @@ class CallEntry(BudgetEntry):
         """The batch was never started: it stops counting. Idempotent."""
         if self.stamp is None:
             self.cost = self.estimated = 0
-            self.closed = True
+            self.closed = ENDED
             self.started_at = self.charged_at
             self.ended(self.charged_at)
 

@@ -36,6 +36,11 @@ all of it at once."""
 NewEntry = Callable[[float, float, Tenure | None, Callable[[BudgetEntry], object]], BudgetEntry]
 """Of a cost, the time of its charge, the tenure, and what is called once it is settled."""
 
+MOST_OF_LIMIT = 1e6
+"""So many times its whole limit a call counts at most, and no less than was charged. It keeps all
+else from starting for as long as if it counted for more; and what is taken back, since the call
+costs less in the end, is exact to a billionth of the limit: other entries keep their cost."""
+
 LEAST_LIKELY = 0.02
 """It is expected that calls cost at least this part of an estimate."""
 
@@ -67,11 +72,15 @@ class WindowLedger:
         burst: float = BURST,
         shared: bool = False,
         freed: Callable[[], object] = nothing,
+        whole: float = 0.0,
     ) -> None:
         """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
         processes, whose clocks judge its windows too. `freed`: called after a call ended that cost
-        less than estimated, by the thread that ends it."""
+        less than estimated, by the thread that ends it. `whole`: the capacity of the limit of which
+        this is a part."""
         self.capacity = capacity
+        self._most = math.inf
+        self.part_of(whole or capacity)
         self._new_entry: NewEntry = BudgetEntry
         self.settlements = Settlements(freed)
         self._settled = self.settlements.report
@@ -80,6 +89,8 @@ class WindowLedger:
         self._corrected = 0.0
         self.excess_until = -math.inf
         """Until when something counts that calls have cost beyond the estimate."""
+        self._unasked_until = -math.inf
+        """Until when something counts of calls that were estimated to cost nothing here."""
         self.owed: list[tuple[float, float]] = []
         """(when, cost) of what calls cost beyond the estimate, as far as their entries have gone
         to others since: of a shared ledger."""
@@ -196,12 +207,11 @@ class WindowLedger:
             late = change > 0 and paid_until > now
             self._paid_until = max(self._paid_until, now) if late else paid_until
 
-    def _learn(self, entry: BudgetEntry, counts: float) -> None:
+    def _learn(self, estimated: float, counts: float) -> None:
         """How much of an estimate a call costs: of what was estimated in the last period or so."""
-        if entry.closed and entry.estimated and not entry.accounted:
-            weight = min(1.0, entry.estimated / self.capacity) if self.capacity else 1.0
-            likely = self._likely + (min(1.0, counts / entry.estimated) - self._likely) * weight
-            self._likely = max(LEAST_LIKELY, likely)
+        weight = min(1.0, estimated / self.capacity) if self.capacity else 1.0
+        likely = self._likely + (min(1.0, counts / estimated) - self._likely) * weight
+        self._likely = max(LEAST_LIKELY, likely)
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -224,9 +234,40 @@ class WindowLedger:
                 return max(ready, expires)
         return max(ready, now + self.period)
 
+    def in_debt_until(self, now: float) -> float:
+        """Until when batches that are to cost nothing here wait nevertheless: others of them did
+        cost something, and so much that nothing is left. Now, as a rule.
+
+        >>> ledger = WindowLedger(capacity=10, period=1.0)
+        >>> call = ledger.charge(0, now=0.0)
+        >>> call.started(0.0), call.settle(12)
+        (True, True)
+        >>> ledger.in_debt_until(0.5) > 1.0, ledger.in_debt_until(1.5)
+        (True, 1.5)
+        """
+        if self._to_settle:
+            self._note_settlements(now)
+            self._note_starts()
+        if now >= self._unasked_until:
+            return now
+        excess = self.spent(now) - self.capacity * ALL_BUT_ERROR
+        for expires, freed in self._coming_free(now):
+            if excess <= 0:
+                break
+            excess -= freed
+            now = expires
+        return now
+
     def set_capacity(self, capacity: float) -> None:
         """From now on no window is over `capacity`, which may be zero."""
         self.capacity = capacity
+        self.part_of(capacity)
+
+    def part_of(self, whole: float) -> None:
+        """The limit of which this is a part has this capacity, or had more."""
+        if whole:
+            known = 0.0 if self._most == math.inf else self._most
+            self._most = max(known, MOST_OF_LIMIT * whole)
 
     def set_period(self, period: float, now: float) -> None:
         """From now on windows are of `period`; what has begun counts on, in the new one."""
@@ -324,50 +365,66 @@ class WindowLedger:
             slice_ = self._slice_of(spend.stamp) if spend.cost else 0
             before = self._started.get(slice_, 0.0)
             if spend.cost > spend.estimated:
-                self.excess_until = max(self.excess_until, self._expires(slice_))
+                self._note_excess(spend, self._expires(slice_))
             if spend.place is None:  # from here on without a call, so that it is counted once
                 if spend.cost:
                     self._started[slice_] = before + spend.cost
                 self._total += spend.estimated
-                spend.entered, spend.place = spend.cost, place
+                spend.entered = spend.noted = spend.cost
+                spend.place = place
                 spend.cost = 0
         self._starting = [spend for spend in self._starting if spend.stamp is None]
 
     def _note_settlements(self, now: float) -> None:
-        for entry in self.settlements.each():
+        reported, settlements = self._to_settle, self.settlements
+        for entry in tuple(reported):
+            entry.reported = False  # first: what is settled from here on is reported again
             counts = entry.counts
-            if entry.place is None:
-                change = counts - entry.cost
+            if counts > self._most:
+                counts = max(entry.estimated, self._most)
+            if entry.place is not None:
+                self._correct(entry, counts, now)
+            elif change := counts - entry.cost:
                 self._corrected += change
                 entry.cost = counts
                 self._pace_again(entry, counts, 1.0, now)
-            else:
-                self._correct(entry, counts, now)
-            self._learn(entry, counts)
-            self.settlements.account(entry)
+            if entry.closed and not entry.accounted:
+                settlements.account(entry, counts)
+                if entry.estimated:
+                    self._learn(entry.estimated, counts)
+            settlements.dealt_with(entry)
 
     def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
-        """`entry`, which has begun and was entered, counts for so much from now on. Both a refund
-        and an excess are of the part that stayed here; the rest of an excess is owed to those who
-        have it now."""
+        """`entry`, which has begun and was entered, counts for so much from now on. A refund is
+        taken from its own part that stayed here. Of an excess, the part of those who have the rest
+        of the entry now is owed to them."""
         assert entry.stamp is not None
-        change, stayed = counts - entry.entered, self._stayed_of(entry)
+        change, stayed = counts - entry.noted, self._stayed_of(entry)
         slice_ = math.ceil(entry.stamp / self._slice)
-        if self._expires(slice_) <= now:
-            change = 0.0
-        elif change > 0:
+        counting = self._expires(slice_) > now
+        here = 0.0
+        if counting and change > 0:
+            here = change * stayed
             slice_ = self._slice_of(entry.stamp)
-            self.excess_until = max(self.excess_until, self._expires(slice_))
+            self._note_excess(entry, self._expires(slice_))
             if stayed < 1:
                 self.owed.append((slice_ * self._slice, change * (1 - stayed)))
-        after = max(0.0, self._started.get(slice_, 0.0) + change * stayed)
-        if slice_ in self._started or (change > 0 and after):
-            # From here on without a call, so that it is counted once.
+        elif counting and slice_ in self._started:
+            here = max(change, -entry.entered * stayed)
+        after = max(0.0, self._started.get(slice_, 0.0) + here)
+        if here:  # from here on without a call, so that it is counted once
             self._started[slice_] = after
-        self._corrected += counts - entry.entered
-        entry.entered = counts
-        if self._expires(slice_) > now:
+            entry.entered += here / stayed
+        entry.noted = counts
+        self._corrected += change
+        if counting:
             self._pace_again(entry, counts, stayed, now)
+
+    def _note_excess(self, entry: BudgetEntry, until: float) -> None:
+        """`entry` counts for more than was charged, until then at least."""
+        self.excess_until = max(self.excess_until, until)
+        if not entry.estimated:
+            self._unasked_until = max(self._unasked_until, until)
 
     def _stayed_of(self, entry: BudgetEntry) -> float:
         """Which part of it is still here, of what was here when it was entered."""

@@ -191,7 +191,7 @@ class AcquireQueue:
     def _check_possible(self, cost: AnyCost) -> None:
         most = self._limiter.max_capacity
         if not is_covered(most, cost):
-            raise ExceedsCapacityError(cost, most)
+            raise ExceedsCapacityError(cost, most, windows=self._limiter.limits.tightest_windows)
 
     def _deadline(self, cost: AnyCost, timeout: float | None) -> float:
         if not self._limiter.started:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from limiters._budgets.spend import Spend
-from limiters._costs import AnyCost
+from limiters._costs import AnyCost, plain_cost
 from limiters._support.clock import Clock
 from limiters.errors import ImproperOrderError, ReserveTimeoutError, SettlementError
 from limiters.limits import Limits
@@ -99,15 +99,29 @@ class Reservation:
         reserved.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
-        block. Thread-safe.
+        block, or if nothing was reserved. Thread-safe.
         """
         checked = self._waiting.limits.actual("actual", actual, self.cost)
+        if checked and not self.cost:
+            raise SettlementError(
+                "this reservation is of nothing, and so was charged nothing; reserve what the call "
+                "may cost at most"
+            )
         spend = self._receipt.spend
         if spend is None or not spend.settle(checked):
             raise SettlementError(
                 "this reservation is settled in its block alone, while what it took is charged; "
                 "outside of it, it counts for what was reserved or settled before"
             )
+
+    def __repr__(self) -> str:
+        if self._receipt is _NONE:
+            state = "ended"
+        elif self._receipt.spend is not None:
+            state = "granted"
+        else:
+            state = "waits" if self._used else "new"
+        return f"Reservation({plain_cost(self.cost)}, {state})"
 
     def _begin(self) -> None:
         if self._used:

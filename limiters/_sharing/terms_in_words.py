@@ -98,17 +98,17 @@ def differences(own: Terms, stored: Terms) -> str:
 
 def _described(terms: Terms) -> Iterator[tuple[str, str]]:
     """Return each dimension and its description."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
     for part, one in zip(parts_of(terms.layout), terms.bounds, strict=True):
         period = plain(one.period / 1000)
         if part.slots:
-            what = f"calls in flight of at most {period} s"
+            what = f"a number of calls in flight, of at most {period} s each"
             what += "" if part.strict else ", not strict"
         else:
             what = f"a rate per {period} s"
             what += f", counted from the end of calls of at most {plain(one.running / 1000)} s" * (
                 part.counts == "end"
             )
-        found.setdefault(part.dimension, []).append(what)
-    for name, windows in found.items():
-        yield name, " and ".join(windows)
+        outer = found.get(part.dimension)
+        found[part.dimension] = what if outer is None else f"{outer}, within it one per {period} s"
+    yield from found.items()

@@ -19,7 +19,7 @@ UNITS = {
 EXAMPLES = "90, 90s, 5m, 1h30m, 2d, 250ms"
 
 _NUMBER = r"\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?"
-"""Of so few digits that it takes no time to read."""
+"""The number of digits is bounded, so that it takes no time to read a number."""
 
 _PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 

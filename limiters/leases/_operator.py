@@ -14,6 +14,7 @@ from limiters._limits_text import (
     read_dimensions,
     read_number_or_text,
 )
+from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import plain
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import ArgumentError, amount, text
@@ -176,8 +177,7 @@ class TermsChange(ConvertedOptions):
         """Refuses parts of slots, and a window that a longer one makes meaningless."""
         goal = [one.applied_to(bound) for one, bound in zip(changes, known.bounds, strict=True)]
         names = names_of(known.layout, [one.period for one in known.bounds])
-        outer: dict[str, BoundTerms] = {}
-        for part, name, one in zip(parts_of(known.layout), names, goal, strict=True):
+        for name, one in zip(names, goal, strict=True):
             if one.slots and one.capacity % 1:
                 raise ArgumentError(
                     "capacity",
@@ -185,10 +185,14 @@ class TermsChange(ConvertedOptions):
                     f"be a whole number for {name}",
                     "it is a number of calls in flight",
                 )
-            longer = outer.get(part.dimension)
-            if longer is not None and not _is_within(one, longer):
-                raise _meaningless(part.dimension, one, longer)
-            outer[part.dimension] = one
+        names = names_of(known.layout, [one.period for one in goal])
+        check_nested(
+            "capacity",
+            (
+                NamedWindow(part.dimension, name, one.capacity, one.period / 1000)
+                for part, name, one in zip(parts_of(known.layout), names, goal, strict=True)
+            ),
+        )
 
     def _ramps(self, known: Terms | None, bounds: int) -> list[float]:
         ramp = self.ramp or 0.0
@@ -319,27 +323,6 @@ def _windows(
             f"have windows that {written.name} has, or all of them",
             f"it is {written.name}={has} now; {OTHER_DIMENSIONS}",
         )
-
-
-def _is_within(inner: BoundTerms, outer: BoundTerms) -> bool:
-    return inner.period < outer.period and inner.capacity < outer.capacity
-
-
-def _meaningless(dimension: str, inner: BoundTerms, outer: BoundTerms) -> ArgumentError:
-    """A shorter window that allows no less than a longer one could never be reached."""
-    both = f"{dimension}={amount_text(outer)}+{amount_text(_example(inner, outer))}"
-    return ArgumentError(
-        "capacity",
-        amount_text(inner),
-        f"be less than {amount_text(outer)} for {dimension}, and in a shorter window",
-        f"else it could never be reached; change both windows, as in {both}",
-    )
-
-
-def _example(inner: BoundTerms, outer: BoundTerms) -> BoundTerms:
-    """A shorter window that has a meaning."""
-    period = min(inner.period, max(1, outer.period // 10))
-    return replace(inner, period=period, capacity=outer.capacity / 2)
 
 
 def _either(names: Iterable[str]) -> str:

@@ -191,11 +191,11 @@ class SimulatedInstance:
         if self._attempt % 2:
             return  # one is under way
         if self.leaving:
-            if self.share.left or self.share.reply is None:
+            due = self.share.next_leave(self.local(now))
+            if due == math.inf or self.share.reply is None:
                 self.alive = False
                 self.cluster.instances.pop(self.name, None)
                 return
-            due = self.local(now)
         else:
             due = self.share.next_call(self.local(now))
         if due == math.inf:
@@ -210,7 +210,9 @@ class SimulatedInstance:
         if self._attempt % 2:
             return
         local = self.local(now)
-        if not self.leaving and self.share.next_call(local) > local + 1e-9:
+        share = self.share
+        due = share.next_leave(local) if self.leaving else share.next_call(local)
+        if due > local + 1e-9:
             self._look_at_calls(now)
             return
         if self.leaving and self.share.pending is None:
@@ -262,7 +264,7 @@ class SimulatedInstance:
         self._attempt += 1
         self.failures += 1
         self.share.unanswered(self.local(now))
-        if self.leaving:  # one try for each: its lease runs out by itself
+        if self.leaving and not self.share.lingers:  # one try: its lease runs out by itself
             self.alive = False
             self.cluster.instances.pop(self.name, None)
             return

@@ -72,13 +72,15 @@ class Setting:
         return json.dumps(asdict(self))
 
 
+LONGEST_CALL = 10.0
+"""How long a call may take under LIMITS. One that was killed keeps its slot for so long."""
 LIMITS = Limits(
     rows=Rate(4_000),
     tokens=Rate(60_000, per=10, also=[Rate(8_000)]),
     requests=Rate(300),
-    calls=InFlight(6, max_operation_time=5),
+    calls=InFlight(6, max_operation_time=LONGEST_CALL),
 )
-"""In several dimensions. A call that was killed keeps its slot for some seconds."""
+"""In several dimensions."""
 MAX_TOKENS = 100
 """Tokens that a batch costs at most, by the sink's options."""
 
@@ -189,6 +191,7 @@ def _costs(setting: Setting) -> dict[str, Any]:
         "cost": {"rows": 1, "tokens": "1 + 2 * (seq % 5)", "requests": lambda row: 0},
         "batch_cost": {"requests": 1, "calls": 1},
         "max_batch_cost": {"tokens": MAX_TOKENS},
+        "max_operation_time": LONGEST_CALL,
     }
 
 

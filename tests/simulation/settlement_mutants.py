@@ -21,7 +21,7 @@ def refunded_from_what_is_left(patch: pytest.MonkeyPatch) -> None:
     correct = WindowLedger._correct
 
     def mutant(self: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
-        left = (entry.entered - counts) * (1 - self._stayed_of(entry))
+        left = (entry.noted - counts) * (1 - self._stayed_of(entry))
         correct(self, entry, counts, now)
         for slice_ in sorted(self._started, reverse=True):
             taken = min(max(0.0, left), self._started[slice_])

@@ -79,7 +79,7 @@ def test_z1_no_window_is_over_by_true_costs_in_any_storm(seed: int) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", sample(range(3), every=3))
+@pytest.mark.parametrize("seed", sample([5, 0, 1, 2], every=4))
 @pytest.mark.parametrize("storm", ["settled-changes", "settled-several"])
 def test_z1_the_same_for_changes_alone_and_for_several_bounds(storm: str, seed: int) -> None:
     found = STORMS[storm](seed)

@@ -190,12 +190,12 @@ MIXES: dict[str, tuple[float, Sequence[Sequence[int]], str]] = {
     [
         ("requests bind", 1),
         ("tokens bind", 1),
-        pytest.param("each its own", 2, marks=pytest.mark.thorough),
+        pytest.param("tokens bind", 2, marks=pytest.mark.thorough),
         *(
             pytest.param(mix, many, marks=pytest.mark.long)
             for mix, many in [
                 ("requests bind", 2),
-                ("tokens bind", 2),
+                ("each its own", 2),
                 ("example", 1),
                 ("example", 2),
             ]

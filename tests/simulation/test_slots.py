@@ -221,3 +221,24 @@ def test_c9_n1_fewer_slots_are_followed_and_more_are_used(lowered: int) -> None:
     cluster.run(34)
     assert judged(cluster, 50, longest).holds
     assert busy(cluster, 50, 20 + 2 * INTERVAL + 0.5, 34) >= 0.95
+
+
+@pytest.mark.parametrize("seed", EVERYWHERE)
+def test_n1_n3_slots_of_an_instance_that_leaves_come_free_as_its_calls_end(seed: int) -> None:
+    """Calls may take a minute and take 5 to 8 seconds: the instances that leave renew their leases
+    until the last one has ended, with replies that get lost."""
+    slots, longest = 12, 60.0
+    network = Network(lost_requests=0.1, lost_replies=0.1, doubled=0.1)
+    cluster = cluster_of(slots, longest, seed=seed, network=network)
+    for name in ("a", "b", "c"):
+        add(cluster, name, 5.0, 8.0, most=4)
+    cluster.run(10.0)
+    for name in ("a", "b"):
+        cluster.leave(name)
+    cluster.run(11.0)
+    add(cluster, "d", 1.0, 2.0)
+    cluster.run(40.0)
+    assert judged(cluster, slots, longest).holds
+    assert set(cluster.instances) == {"c", "d"}
+    last = max(one.end for one in cluster.calls if one.instance in "ab")
+    assert in_flight_at_once(cluster, "d", slots // 2) <= last + 4 * INTERVAL

@@ -96,11 +96,11 @@ def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str, seed: i
             13, id="a capacity that rises tenfold just after a permit", marks=pytest.mark.long
         ),
         pytest.param(23, id="a newcomer goes before an instance that has just spent everything"),
-        pytest.param(90, id="a batch of two thirds of a fair share"),
+        pytest.param(90, id="a batch of two thirds of a fair share", marks=pytest.mark.long),
         pytest.param(
             101, id="fair shares of hardly two batches in an hour", marks=pytest.mark.long
         ),
-        pytest.param(190, id="who waits keeps its turn, however long"),
+        pytest.param(190, id="who waits keeps its turn, however long", marks=pytest.mark.long),
         pytest.param(201, id="a capacity that falls to a tenth", marks=pytest.mark.long),
     ],
 )

@@ -31,7 +31,7 @@ class Plan:
     concurrency: int = 8
     lease_time: float = 2.0
     master: str = "local-cluster[2,2,1024]"
-    """Of Spark."""
+    """The master of Spark."""
 
     @property
     def source(self) -> str:
@@ -71,6 +71,6 @@ class Plan:
 
 
 BRIEF = Plan(limit=500.0, devices=10, each=5, reminders=30, workers=1, master="local[4,1000]")
-"""Without executors of their own: their Java machines take most of the time of a brief soak."""
+"""It has no executors, since their Java machines would take most of the time of a brief soak."""
 SMALL = Plan()
 FULL = Plan(limit=4_000.0, devices=100, reminders=400, workers=3)

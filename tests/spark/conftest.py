@@ -18,7 +18,7 @@ __all__ = ["_one_redis", "connect", "shared_redis"]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """With two cores, few partitions, and Python workers of this very interpreter."""
+    """Start Spark with two cores, few partitions, and Python workers of this interpreter."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with warnings.catch_warnings():
         # Sockets to the JVM that pyspark leaves to the garbage collector.

@@ -1,4 +1,5 @@
-"""Handlers that executors run, and what they note in a file, since they run elsewhere."""
+"""Handlers that executors run. They note their calls in a file, since they run in other
+processes."""
 
 from __future__ import annotations
 
@@ -12,19 +13,18 @@ from dispatcher.outcomes import Reject, Retry, Throttled
 from tests.processes.noted import append, lines
 
 
-def note(path: str, told: dict[str, Any]) -> None:
-    """One line."""
-    append(path, json.dumps(told, default=str))
+def note(path: str, facts: dict[str, Any]) -> None:
+    """Append one line to the file."""
+    append(path, json.dumps(facts, default=str))
 
 
 def notes(path: Path) -> list[dict[str, Any]]:
-    """All lines."""
+    """Return all lines of the file."""
     return [json.loads(line) for line in lines(path)]
 
 
 def take(rows: Any, context: Any, *, path: str) -> None:
-    """Notes the numbers of its rows: a line for each subject, and one where they do not lie
-    together."""
+    """Note the numbers of the rows: one line for each subject, or for each part of it."""
     numbers = rows.column("n").to_pylist() if hasattr(rows, "column") else [_n(row) for row in rows]
     whole = (context.subject, 0, len(numbers), context.first, context.last, context.key)
     parts = [
@@ -51,12 +51,12 @@ def take(rows: Any, context: Any, *, path: str) -> None:
 
 
 async def take_async(rows: Any, context: Any, *, path: str) -> None:
-    """The same, on a loop."""
+    """Note the rows as `take` does, on an event loop."""
     take(rows, context, path=path)
 
 
 def fail_at(rows: Any, context: Any, *, path: str, number: int, how: str = "error") -> None:
-    """The same, but fails at a row; with "once", only at the first attempt."""
+    """Note the rows as `take` does, but fail at a row; with "once", only at the first attempt."""
     if any(_n(row) == number for row in rows):
         first = not Path(f"{path}.failed").exists()
         Path(f"{path}.failed").touch()
@@ -72,12 +72,12 @@ def fail_at(rows: Any, context: Any, *, path: str, number: int, how: str = "erro
 
 
 def only_rows(rows: list[Any]) -> None:
-    """Takes no context."""
+    """Take rows without a context."""
 
 
-def noting(function: Callable[..., Any], path: Path, **told: Any) -> functools.partial[Any]:
-    """The handler that notes in `path`."""
-    return functools.partial(function, path=str(path), **told)
+def noting(function: Callable[..., Any], path: Path, **options: Any) -> functools.partial[Any]:
+    """Return the handler that notes in `path`."""
+    return functools.partial(function, path=str(path), **options)
 
 
 def _n(row: Any) -> Any:

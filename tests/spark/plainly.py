@@ -1,4 +1,4 @@
-"""What the steps should give, from plain builders fed row by row."""
+"""The batches that the steps should give, from plain builders fed row by row."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 from dispatcher.builders import EventTimeBuilder
 
 Rows = list[dict[str, Any]]
-Told = tuple[Any, Any, Any, list[dict[str, Any]]]
-"""Subject, start, end, messages."""
+Batch = tuple[Any, Any, Any, list[dict[str, Any]]]
+"""A batch: subject, start, end, messages."""
 
 
 def batches(
     micro_batches: Iterable[tuple[Rows, Any]], window: Any, timeout: Any, arrival: str | None = None
-) -> list[Told]:
-    """Micro-batches, each with its processing time, in the columns s, k and t. `window` and
-    `timeout` are those of the step: in other units they would make another duplicate memory."""
+) -> list[Batch]:
+    """Return the batches of micro-batches, each with its processing time, in the columns s, k and
+    t. `window` and `timeout` are in the unit of the step: in other units duplicates would be
+    remembered for another time."""
     builders: dict[Any, EventTimeBuilder[dict[str, Any]]] = {}
-    out: list[Told] = []
+    out: list[Batch] = []
     for rows, now in micro_batches:
         for subject in {row["s"] for row in rows} - set(builders):
             builders[subject] = EventTimeBuilder(window, timeout, key="k", event_time="t")
@@ -37,17 +38,17 @@ def batches(
     return out
 
 
-def told(rows: Iterable[Any]) -> list[Told]:
-    """Rows that event_time_batches gave, likewise."""
+def as_batches(rows: Iterable[Any]) -> list[Batch]:
+    """Return rows of event_time_batches in the same form."""
     return [
         (row.subject, row.start, row.end, [message.asDict() for message in row.messages])
         for row in rows
     ]
 
 
-def by_subject(batches: list[Told]) -> dict[Any, list[Told]]:
-    """Between subjects there is no order."""
-    found: dict[Any, list[Told]] = {}
+def by_subject(batches: list[Batch]) -> dict[Any, list[Batch]]:
+    """Return the batches of each subject, since there is no order between subjects."""
+    found: dict[Any, list[Batch]] = {}
     for batch in batches:
         found.setdefault(batch[0], []).append(batch)
     return found

@@ -1,4 +1,4 @@
-"""How the tests start Spark, in their own process and in those they kill."""
+"""Starts Spark for the tests, in their own process and in those that they kill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 def started() -> SparkSession:
-    """A session on two cores."""
+    """Return a session on two cores."""
     return (
         SparkSession.builder.master("local[2]")
         .appName("tests")
@@ -17,7 +17,8 @@ def started() -> SparkSession:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "Europe/Berlin")
-        # `Stream` reads in the checkpoint what was fed when; Spark keeps but the last 100.
+        # `Stream` reads from the checkpoint when rows were fed; by default Spark keeps the last
+        # 100.
         .config("spark.sql.streaming.minBatchesToRetain", "10000")
         .getOrCreate()
     )

@@ -1,4 +1,4 @@
-"""Streams whose micro-batches a test decides: each file is one."""
+"""Streams whose micro-batches a test decides: each one is a file."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Step = Callable[[DataFrame], DataFrame]
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONG = 240
-"""Seconds after which a test gives up."""
+"""Seconds after which a test fails."""
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Until it comes about; Spark has no event for it."""
+    """Wait until the condition holds; Spark has no event for it."""
     step = threading.Event()
     for _ in range(LONG * 50):
         if condition():
             return
         step.wait(0.02)
-    raise AssertionError("it never came about")
+    raise AssertionError("the condition never held")
 
 
 class CrashError(Exception):
-    """What a test has a micro-batch raise."""
+    """The error that a test raises in a micro-batch."""
 
 
 class Stream:
-    """Files in, and what came out of a step, by micro-batch."""
+    """Files as input, and the rows that came out of a step, by micro-batch."""
 
     def __init__(self, spark: SparkSession, place: Path, schema: str) -> None:
         self.spark = spark
@@ -49,7 +49,7 @@ class Stream:
         self.query: StreamingQuery | None = None
 
     def write(self, *micro_batches: Iterable[dict[str, Any]]) -> Stream:
-        """Each becomes a file, after those that are there."""
+        """Write each micro-batch as a file after the existing ones."""
         for rows in micro_batches:
             number = len(list(self.rows_at.iterdir()))
             path = self.place / "unfinished"
@@ -59,12 +59,12 @@ class Stream:
         return self
 
     def read(self) -> DataFrame:
-        """The files, one a micro-batch."""
+        """Return a stream of the files, one for each micro-batch."""
         files = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
         return files.json(str(self.rows_at))
 
     def start(self, step: Step, **trigger: Any) -> StreamingQuery:
-        """Runs the step; every file once and then to its end, unless told another trigger."""
+        """Run the step: each file once and then to the end, unless another trigger is given."""
         self.query = (
             step(self.read())
             .writeStream.foreachBatch(self._see)
@@ -75,13 +75,13 @@ class Stream:
         return self.query
 
     def run(self, step: Step) -> list[Row]:
-        """Every file that is there; what came out, in order."""
+        """Run the step over every file. Return the rows that came out, in order."""
         before = len(self.seen)
         self.start(step).awaitTermination()
         return [row for _, rows in self.seen[before:] for row in rows]
 
     def run_until(self, step: Step, condition: Callable[[], bool]) -> None:
-        """On and on, with empty micro-batches too, until then."""
+        """Run the step, also with empty micro-batches, until the condition holds."""
         query = self.start(step, processingTime="50 milliseconds")
         try:
             wait_for(lambda: condition() or not query.isActive)
@@ -97,24 +97,24 @@ class Stream:
 
     @property
     def out(self) -> list[Row]:
-        """All that came out of finished micro-batches; one that was replayed counts once."""
+        """All rows that came out of finished micro-batches; one that was replayed counts once."""
         seen = dict(self.seen)
         return [row for number in self.finished() for row in seen.get(number, [])]
 
     def count(self, step: str, what: str) -> int:
-        """The sum of one of a step's counts in the progress reports of the latest query."""
+        """Return the sum of a step's count in the progress reports of the latest query."""
         assert self.query is not None
         return sum(one["observedMetrics"][step][what] for one in self.query.recentProgress)
 
     def finished(self) -> list[int]:
-        """The numbers of the micro-batches that were."""
+        """Return the numbers of the finished micro-batches."""
         commits = self.checkpoint / "commits"
         names = (path.name for path in commits.iterdir()) if commits.exists() else ()
         return sorted(int(name) for name in names if name.isdigit())
 
     def fed(self, files: list[list[dict[str, Any]]]) -> list[tuple[list[dict[str, Any]], datetime]]:
-        """The rows and the processing time of each that was finished."""
-        told = []
+        """Return the rows and the processing time of each finished micro-batch."""
+        found = []
         before = -1
         for number in self.finished():
             rows: list[dict[str, Any]] = []
@@ -124,5 +124,5 @@ class Stream:
                 rows += file
             before = until
             began = timedelta(milliseconds=json.loads(lines[1])["batchTimestampMs"])
-            told.append((rows, _1970 + began))
-        return told
+            found.append((rows, _1970 + began))
+        return found

@@ -1,4 +1,4 @@
-"""Every type of column goes through the state and comes back as it was."""
+"""Every type of column comes back from the state as it was."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERY_TYPE = {
     "words": "IF(n = 1, 'größer \\u0000 ☃', '')",
     "raw": "X'00FF10'",
     "day": "DATE'0001-01-01' + n",
-    # The hour that Berlin's clocks show twice, and the first of the years.
+    # The hour that Berlin's clocks show twice, and the first year.
     "instant": "TIMESTAMP_MICROS(1729990800123456 + n * 3600000000)",
     "first": "TIMESTAMP'0001-01-01 00:00:00 UTC'",
     "shown": "TIMESTAMP_NTZ'2024-03-31 02:30:00.000001'",
@@ -38,11 +38,11 @@ EVERY_TYPE = {
 
 
 def every_type(rows: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", *(f"{told} AS {name}" for name, told in EVERY_TYPE.items()))
+    return rows.selectExpr("*", *(f"{value} AS {name}" for name, value in EVERY_TYPE.items()))
 
 
 def as_text(rows: DataFrame) -> list[Any]:
-    """As text, of which alone it is sure that nothing changes it on the way to the test."""
+    """Return the rows as texts, since only these are not changed on the way to the test."""
     return sorted(
         tuple(row)
         for row in rows.selectExpr(
@@ -83,7 +83,7 @@ def test_e8_every_type_comes_back_as_it_was(spark: SparkSession, tmp_path: Path)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_e1_start_and_end_are_of_the_type_of_the_times(
+def test_e1_start_and_end_have_the_type_of_the_times(
     spark: SparkSession, tmp_path: Path, kind: str, times: list[Any], width: float, end: Any
 ) -> None:
     stream = Stream(spark, tmp_path, f"s int, k string, t {kind}, at bigint")

@@ -1,4 +1,4 @@
-"""dispatch, for DataFrames that end; and the format "dispatcher"."""
+"""dispatch, for DataFrames that are not streams, and the format "dispatcher"."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_all_rows_are_sent_in_batches_in_no_order(spark: SparkSession, log: Path
     assert (summary.rows, summary.sent_rows) == (1_000, 1_000)
 
 
-def test_the_limit_holds_and_progress_is_shown(
+def test_the_limit_is_kept_and_progress_is_shown(
     spark: SparkSession, log: Path, shared_redis: EmbeddedRedis, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = spark.range(400).withColumnRenamed("id", "n")
@@ -51,40 +51,40 @@ def test_the_limit_holds_and_progress_is_shown(
     assert "400 of 400 rows (100%)" in capfd.readouterr().err
 
 
-def test_what_goes_in_order_is_resumed_under_the_name_of_its_job(
+def test_a_job_in_order_is_resumed_under_its_name(
     spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     rows = spark.range(100).selectExpr("id % 7 as subject", "id as at", "id as n")
-    told: dict[str, Any] = {"subject": "subject", "time": "at", "job": "back-fill"}
-    told["redis"] = shared_redis.url
+    options: dict[str, Any] = {"subject": "subject", "time": "at", "job": "back-fill"}
+    options["redis"] = shared_redis.url
     failing = noting(fail_at, log, number=50, how="once")
 
     with pytest.raises(PySparkException, match="row 50 is not liked"):
-        dispatch(rows, failing, max_batch_size=5, rows="dict", **told)
-    # Other tasks of the job that failed may go on for a while: until the next one has its claim.
-    summary = dispatch(rows, failing, max_batch_size=5, rows="dict", **told)
+        dispatch(rows, failing, max_batch_size=5, rows="dict", **options)
+    # Other tasks of the failed job may go on until the next job has its claim.
+    summary = dispatch(rows, failing, max_batch_size=5, rows="dict", **options)
 
     assert sent(log) == list(range(100))
     assert summary.replayed_rows + summary.sent_rows == 100
     assert summary.replayed_rows >= 5  # those of the batch before the one that failed
 
 
-def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(
+def test_a_job_that_is_called_again_with_another_subject_sends_nothing_again(
     spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     rows = spark.range(10).selectExpr("id % 3 as subject", "id % 2 as other", "id as at", "id as n")
-    told: dict[str, Any] = {"time": "at", "job": "back-fill", "rows": "dict"}
-    told["redis"] = shared_redis.url
-    dispatch(rows, noting(take, log), subject="subject", **told)
+    options: dict[str, Any] = {"time": "at", "job": "back-fill", "rows": "dict"}
+    options["redis"] = shared_redis.url
+    dispatch(rows, noting(take, log), subject="subject", **options)
 
     with pytest.raises(ChangedSinkError, match="give it another name"):
-        dispatch(rows, noting(take, log), subject="other", **told)
+        dispatch(rows, noting(take, log), subject="other", **options)
 
     assert sent(log) == list(range(10))
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("options", "message"),
     [
         ({"subject": "n"}, "time must go with subject"),
         ({"job": "x"}, "job must go with subject and time"),
@@ -92,9 +92,11 @@ def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(
         ({"subject": "n", "time": "n", "job": "x"}, "redis must say where"),
     ],
 )
-def test_wrong_arguments_are_refused(spark: SparkSession, told: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        dispatch(spark.range(3), "tests.spark.handlers:only_rows", **told)
+def test_wrong_arguments_are_refused(
+    spark: SparkSession, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        dispatch(spark.range(3), "tests.spark.handlers:only_rows", **options)
 
 
 def test_a_stream_is_refused(spark: SparkSession) -> None:
@@ -114,7 +116,7 @@ def register(spark: SparkSession) -> None:
 
 
 def count_rows(rows: list[dict[str, str]]) -> None:
-    """Notes its rows where they say."""
+    """Append a line for each row to the file that the rows name."""
     with open(rows[0]["path"], "a") as file:
         file.writelines("x\n" for _ in rows)
 
@@ -180,12 +182,12 @@ def test_k8_the_format_sends_each_subject_in_order_in_batches_of_many(
 
 
 def take_in_order(rows: list[dict[str, Any]], context: Any) -> None:
-    """Notes its rows where they say."""
+    """Note the rows in the file that they name."""
     take(rows, context, path=rows[0]["path"])
 
 
 @pytest.mark.spark4
-def test_the_options_that_the_docs_give_the_format_make_a_job(spark: SparkSession) -> None:
+def test_the_options_of_the_format_in_the_docs_make_a_job(spark: SparkSession) -> None:
     from dispatcher.spark.sinks.data_source import job_of
 
     page = Path(__file__).parents[2].joinpath("docs", "spark.md").read_text()
@@ -197,7 +199,7 @@ def test_the_options_that_the_docs_give_the_format_make_a_job(spark: SparkSessio
 
 
 def fails_once(rows: list[dict[str, str]]) -> None:
-    """Notes its rows where they say; its first call fails when it has."""
+    """Note the rows in the file that they name. The first call then fails."""
     first = not Path(rows[0]["path"]).exists()
     count_rows(rows)
     if first:
@@ -232,7 +234,7 @@ def test_v3_the_format_charges_rows_and_batches_in_several_dimensions(
     packs = Counter[str]()
     for one in notes(log):
         packs[one["pack"]] += len(one["numbers"])
-    # Ten tokens a row, 95 in a batch: a subject of six rows, and no other fits beside it.
+    # Ten tokens a row, and 95 in a batch: one subject of six rows; there is no room for another.
     assert set(packs.values()) == {6}
 
 

@@ -1,4 +1,4 @@
-"""Event-time batches through a stream: the seed's use cases, random histories, restarts."""
+"""Event-time batches through a stream: the given use cases, random histories, restarts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names(rows: list[Any], subject: str) -> list[list[str]]:
         pytest.param(ROCKSDB, id="RocksDB", marks=pytest.mark.long),
     ],
 )
-def test_e6_the_use_cases_letter_by_letter(
+def test_e6_each_use_case_gives_its_batches(
     spark: SparkSession, stream: Stream, store: str | None
 ) -> None:
     cases = {f"UC{n}": SEEN.findall(uc) for n, uc in enumerate([UC1, UC2, UC3, UC4, UC5], 1)}
@@ -87,7 +87,7 @@ rows_of_a_subject = st.lists(
 
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(histories=st.lists(rows_of_a_subject, min_size=25, max_size=25))
-def test_e6_random_histories_are_those_of_a_plain_builder(
+def test_e6_random_histories_give_the_batches_of_a_plain_builder(
     spark: SparkSession, histories: list[list[list[tuple[str, int, int]]]]
 ) -> None:
     files = [
@@ -102,12 +102,12 @@ def test_e6_random_histories_are_those_of_a_plain_builder(
     with tempfile.TemporaryDirectory() as place:
         stream = Stream(spark, Path(place), SCHEMA).write(*files)
         step = functools.partial(event_time_batches, **COLUMNS, window=10, timeout=25, arrival="at")
-        out = plainly.told(stream.run(step))
+        out = plainly.as_batches(stream.run(step))
     expected = plainly.batches([(file, None) for file in files], 10, 25, arrival="at")
     assert plainly.by_subject(out) == plainly.by_subject(expected)
 
 
-def test_k5_by_processing_time_batches_close_with_no_row_and_as_a_plain_builder_closes_them(
+def test_k5_by_processing_time_batches_close_without_a_row_as_in_a_plain_builder(
     stream: Stream,
 ) -> None:
     files = [
@@ -124,10 +124,10 @@ def test_k5_by_processing_time_batches_close_with_no_row_and_as_a_plain_builder_
 
     stream.run_until(step, closed_without_a_row)
     expected = plainly.batches(stream.fed(files), 50, 0.8)
-    assert plainly.by_subject(plainly.told(stream.out)) == plainly.by_subject(expected)
+    assert plainly.by_subject(plainly.as_batches(stream.out)) == plainly.by_subject(expected)
 
 
-def test_e4_by_processing_time_a_closed_batch_is_known_for_the_window_too(stream: Stream) -> None:
+def test_e4_by_processing_time_duplicates_are_found_for_the_window_as_well(stream: Stream) -> None:
     files = [[row("x", "a", 1), row("x", "b", 5)], [row("x", "b", 5), row("x", "c", 6)]]
     stream.write(files[0])
     step = functools.partial(event_time_batches, **COLUMNS, window=600, timeout=0.2)
@@ -144,7 +144,7 @@ def test_e4_by_processing_time_a_closed_batch_is_known_for_the_window_too(stream
     assert names(stream.out, "x") == [["a:t1", "b:t5"], ["c:t6"]]
 
 
-def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(
+def test_k5_a_replayed_micro_batch_gives_the_same_batches_and_a_restart_loses_none(
     stream: Stream,
 ) -> None:
     files = [
@@ -164,20 +164,20 @@ def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(
     stream.run(by_arrival)
     assert [number for number, _ in stream.seen] == [0, 1, 2]
     expected = plainly.batches([(file, None) for file in files], 50, 100, arrival="at")
-    assert plainly.told(stream.out) == expected
+    assert plainly.as_batches(stream.out) == expected
     assert len(expected) == 2
 
 
 @pytest.mark.spark4
-def test_what_is_left_open_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
+def test_open_batches_can_be_read_from_the_checkpoint(stream: Stream) -> None:
     stream.write([row("x", "a", 1, 1), row("y", "b", 5, 2)], [row("x", "b", 40, 1, n=7)])
     assert stream.run(by_arrival) == []
     rest = flush_open_batches(stream.read(), str(stream.checkpoint), **COLUMNS).collect()
-    assert sorted(plainly.told(rest)) == [
+    assert sorted(plainly.as_batches(rest)) == [
         ("x", 1, 51, [row("x", "a", 1, 1), row("x", "b", 40, 1, n=7)]),
         ("y", 5, 55, [row("y", "b", 5, 2)]),
     ]
-    # The query goes on as if nothing had been looked at, and gives the same id.
+    # The query goes on as if the checkpoint had not been read, and gives the same id.
     again = stream.write([row(s, "z", 900, 900) for s in "xy"]).run(by_arrival)
     assert {one.id for one in again} == {one.id for one in rest}
 
@@ -198,17 +198,17 @@ def test_a_slack_of_arrivals_closes_idle_subjects_and_the_query_ends(
         event_time_batches, **COLUMNS, window=50, timeout=100, arrival="at", arrival_slack=10
     )
     out = stream.run(step)
-    # It came late, but before what it belongs to was closed.
+    # The row came late, but before its batch was closed.
     assert [[m.k for m in batch.messages] for batch in out] == [["a", "b"]]
     assert (out[0].end - out[0].start).total_seconds() == 50
     assert out[0].start.microsecond == 123
-    # A row that is no message, but has an arrival, moves the time for all.
+    # A row that is no message, but has an arrival, moves the time of all subjects.
     stream.write([{"s": None, "k": None, "t": None, "at": at(3000)}])
     out = stream.run(functools.partial(step, invalid="drop"))
     assert [batch.subject for batch in out] == ["y"]
 
 
-def test_the_other_rule_closes_by_event_time(stream: Stream) -> None:
+def test_by_event_time_closes_batches_by_event_time(stream: Stream) -> None:
     stream.write(
         [row("x", "a", 100, 105), row("x", "b", 104, 106), row("x", "c", 50, 107)],
         [row("x", "z", 900, 900)],
@@ -270,7 +270,7 @@ def test_a_checkpoint_of_other_columns_is_refused(spark: SparkSession, stream: S
     ],
     ids=str,
 )
-def test_what_cannot_work_is_said_before_the_query_starts(
+def test_impossible_options_are_refused_before_the_query_starts(
     spark: SparkSession, stream: Stream, change: dict[str, Any], message: str
 ) -> None:
     stream.schema = f"{SCHEMA}, f double, d decimal(10, 0)"
@@ -280,7 +280,7 @@ def test_what_cannot_work_is_said_before_the_query_starts(
 
 
 @pytest.mark.spark4
-def test_texts_that_differ_and_count_as_the_same_name_nothing(
+def test_texts_that_differ_but_are_equal_cannot_be_subjects(
     spark: SparkSession, stream: Stream
 ) -> None:
     rows = stream.read().selectExpr("s collate utf8_lcase as s", "k", "t")
@@ -288,7 +288,7 @@ def test_texts_that_differ_and_count_as_the_same_name_nothing(
         event_time_batches(rows, subject="s", key="k", time="t", window=50, timeout=100)
 
 
-def test_a_frame_that_is_no_stream_or_holds_what_cannot_be_kept_is_refused(
+def test_a_frame_that_is_no_stream_or_has_impossible_columns_is_refused(
     spark: SparkSession,
 ) -> None:
     made: Any = by_arrival

@@ -1,4 +1,4 @@
-"""EventTimeSink: what event_time_batches has closed is sent, each batch as it was built."""
+"""EventTimeSink sends the batches that event_time_batches has closed, each as it was built."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def test_k5_each_batch_is_sent_as_it_was_built_in_order_of_start(
     sink(spark.createDataFrame(BATCHES, SCHEMA), 0)
     sink(spark.createDataFrame(BATCHES, SCHEMA), 0)
 
-    told = [(one["numbers"], one["first"], one["last"]) for one in notes(log)]
-    assert [one for one in told if one[0] != [9]] == [([1, 2], 100, 150), ([3], 150, 200)]
-    assert len(told) == 3
+    noted = [(one["numbers"], one["first"], one["last"]) for one in notes(log)]
+    assert [one for one in noted if one[0] != [9]] == [([1, 2], 100, 150), ([3], 150, 200)]
+    assert len(noted) == 3
     assert {one["type"] for one in notes(log)} == {type_}
     assert sink.last is not None
     assert (sink.last.rows, sink.last.replayed_rows) == (3, 3)
 
 
 @pytest.mark.parametrize(("cost", "sum_"), [(2, 8.0), ("size(messages) * 3", 12.0)])
-def test_a_message_costs_what_was_said(
+def test_a_message_costs_the_given_cost(
     spark: SparkSession, shared_redis: EmbeddedRedis, cost: object, sum_: float
 ) -> None:
     handler = "tests.spark.handlers:only_rows"
@@ -61,7 +61,7 @@ def test_a_message_costs_what_was_said(
     assert sink.last.cost == sum_
 
 
-def test_v3_v7_a_batch_costs_in_several_dimensions_and_is_refused_by_the_name_of_one(
+def test_v3_v7_batches_cost_several_dimensions_and_a_refusal_names_one(
     spark: SparkSession, shared_redis: EmbeddedRedis, log: Path, tmp_path: Path
 ) -> None:
     limits = Limits(requests=Rate(100), tokens=Rate(11), calls=InFlight(2))
@@ -84,7 +84,7 @@ def test_v3_v7_a_batch_costs_in_several_dimensions_and_is_refused_by_the_name_of
     assert "costs 12 of tokens, more than" in dead["reason"]
 
 
-def test_what_is_not_of_event_time_batches_is_refused(
+def test_rows_that_are_not_of_event_time_batches_are_refused(
     spark: SparkSession, shared_redis: EmbeddedRedis
 ) -> None:
     sink = EventTimeSink("tests.spark.handlers:only_rows", redis=shared_redis.url, query="q")

@@ -1,4 +1,4 @@
-"""Rows held back through a stream, against the same rule written plainly."""
+"""Rows held back through a stream, compared with a plain version of the same rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def row(s: str, t: int, n: int = 0) -> dict[str, Any]:
 def plainly(
     micro_batches: list[tuple[list[dict[str, Any]], datetime]], delay: timedelta
 ) -> list[list[tuple[str, int, int, bool]]]:
-    """What goes out in each micro-batch."""
+    """Return the rows that are sent in each micro-batch."""
     held: list[tuple[datetime, dict[str, Any]]] = []
     marks: dict[str, int] = {}
     out = []
@@ -48,7 +48,7 @@ def plainly(
     return out
 
 
-def test_k1_rows_wait_for_those_before_them_and_come_out_when_none_follow(stream: Stream) -> None:
+def test_k1_rows_wait_for_earlier_ones_and_come_out_if_no_more_rows_follow(stream: Stream) -> None:
     files = [
         [row("x", 10), row("x", 30), row("y", 5)],
         [row("x", 20, 1)],
@@ -57,7 +57,8 @@ def test_k1_rows_wait_for_those_before_them_and_come_out_when_none_follow(stream
     stream.write(*files)
     step = functools.partial(hold_back, **COLUMNS, delay=3)
     stream.run_until(step, lambda: len(stream.out) == 6)
-    # What went out is known for as long as the checkpoint lives, and after a restart.
+    # The times of rows that came out are stored for as long as the checkpoint exists, also after a
+    # restart.
     files.append([row("x", 35, 3), row("x", 40, 3), row("y", 3, 3)])
     stream.write(files[3])
     stream.run_until(step, lambda: len(stream.out) == 9)
@@ -67,7 +68,7 @@ def test_k1_rows_wait_for_those_before_them_and_come_out_when_none_follow(stream
         for number in stream.finished()
     ]
     assert got == plainly(stream.fed(files), timedelta(seconds=3))
-    # Which others are late depends on how long Spark took; the plain rule has told.
+    # Which other rows are late depends on Spark's speed; the plain rule has calculated that.
     late = {(one.s, one.t) for one in stream.out if one[LATE_COLUMN]}
     assert {("x", 35), ("y", 3)} <= late
 
@@ -87,7 +88,7 @@ def test_k3_a_replay_gives_the_same_rows(stream: Stream) -> None:
 
 
 @pytest.mark.spark4
-def test_what_is_held_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
+def test_held_rows_can_be_read_from_the_checkpoint(stream: Stream) -> None:
     stream.write([row("x", 20), row("y", 5), row("x", 10)])
     step = functools.partial(hold_back, **COLUMNS, delay=1_000)
     stream.run_until(step, lambda: bool(stream.finished()))
@@ -99,7 +100,7 @@ def test_what_is_held_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None
     ]
 
 
-def test_a_subject_of_which_nothing_comes_is_forgotten(stream: Stream) -> None:
+def test_a_subject_without_new_rows_is_forgotten(stream: Stream) -> None:
     stream.write([row("x", 10)])
     step = functools.partial(hold_back, **COLUMNS, delay=0, forget_after=0.2)
 
@@ -120,7 +121,7 @@ def test_a_subject_of_which_nothing_comes_is_forgotten(stream: Stream) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_work_is_said_before_the_query_starts(
+def test_impossible_options_are_refused_before_the_query_starts(
     stream: Stream, change: dict[str, Any], message: str
 ) -> None:
     options: dict[str, Any] = {**COLUMNS, "delay": 5, **change}
@@ -128,7 +129,7 @@ def test_what_cannot_work_is_said_before_the_query_starts(
         hold_back(stream.read(), **options)
 
 
-def test_its_own_column_must_be_free(stream: Stream) -> None:
+def test_the_name_of_the_column_that_it_adds_must_be_free(stream: Stream) -> None:
     rows = stream.read().selectExpr("*", f"true AS {LATE_COLUMN}")
     with pytest.raises(ValueError, match="which this step adds"):
         hold_back(rows, subject="s", time="t", delay=5)

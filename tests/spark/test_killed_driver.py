@@ -1,4 +1,5 @@
-"""Laws K3 and K5 with a driver that is killed while batches are open, and others being sent."""
+"""Laws K3 and K5 with a driver that is killed while some batches are open and others are being
+sent."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ SUBJECTS = 20
 
 
 @pytest.mark.timeout(600)  # it starts two Sparks, one after the other
-def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what_was_in_flight(
+def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_only_those_in_flight(
     spark: SparkSession, tmp_path: Path, shared_redis: EmbeddedRedis
 ) -> None:
-    # The third one joins what the second has opened, if that is still open.
+    # The third file joins a batch that the second one has opened, if it is still open.
     files: list[list[dict[str, Any]]] = [
         [{"s": f"s{s}", "k": f"k{n}", "t": at + s, "n": n} for s in range(SUBJECTS)]
         for n, at in enumerate([0, 100, 110, 300])
@@ -57,31 +58,31 @@ def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what
     finally:
         os.killpg(killed.pid, signal.SIGKILL)  # and its JVM, and its Python workers
         killed.wait()
-    assert HELD <= len(notes(log)) < 2 * SUBJECTS, "it has ended by itself"
+    assert HELD <= len(notes(log)) < 2 * SUBJECTS, "it was killed too early or too late"
     hold.unlink()
     stream.write(*files[2:])
 
     query = sent(stream, shared_redis.url)
 
     def all_sent() -> bool:
-        told = notes(log)
-        messages = {(one["subject"], number) for one in told for number in one["numbers"]}
-        return len(messages) == 4 * SUBJECTS and told[-1]["batch"] in stream.finished()
+        noted = notes(log)
+        messages = {(one["subject"], number) for one in noted for number in one["numbers"]}
+        return len(messages) == 4 * SUBJECTS and noted[-1]["batch"] in stream.finished()
 
     wait_for(lambda: all_sent() or not query.isActive)
     query.stop()
     assert query.exception() is None
 
-    told = notes(log)
-    once = {one["key"]: one for one in reversed(told)}  # each as it was sent first
-    again = [one for one in told if one is not once[one["key"]]]
+    noted = notes(log)
+    once = {one["key"]: one for one in reversed(noted)}  # the first call of each
+    again = [one for one in noted if one is not once[one["key"]]]
     for one in again:
         assert batch_of(one) == batch_of(once[one["key"]])
     assert len(again) <= PARTITIONS * CONCURRENCY
     assert max(Counter(one["subject"] for one in again).values(), default=0) <= 1
-    assert not any(one["late"] for one in told)
+    assert not any(one["late"] for one in noted)
 
-    out = [batch_of(one) for one in told if one is once[one["key"]]]
+    out = [batch_of(one) for one in noted if one is once[one["key"]]]
     built = plainly.batches(stream.fed(files), WINDOW, TIMEOUT)
     expected = [
         (s, start, end, [one["n"] for one in messages]) for s, start, end, messages in built
@@ -91,5 +92,5 @@ def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what
 
 
 def batch_of(note: dict[str, Any]) -> Any:
-    """What was sent, as the builders tell it."""
+    """Return the batch that was sent, in the form of the builders."""
     return note["subject"], note["first"], note["last"], note["numbers"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dispatcher._core.queues.settlement import (
     BatchSettlement,
-    is_refused_uncharged,
-    last_settlement_of,
-    settlement_of,
+    end_of_callback,
+    settle_one,
+    settle_whole,
 )
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
@@ -26,6 +26,7 @@ class OperationBatch:
     """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
 
     __slots__ = (
+        "batch_cost",
         "buffer",
         "cost",
         "costs",
@@ -61,6 +62,8 @@ class OperationBatch:
         """The lines of the keys that it holds."""
         self.cost: AnyCost = 0
         """The cost of its operations."""
+        self.batch_cost = lane.batch_cost
+        """The cost of the batch itself. That of its lane may change while the batch runs."""
         self.spend: Spend | None = None
         self.settlement: BatchSettlement | None = None
         """The actual cost, once its callback has settled anything."""
@@ -80,7 +83,7 @@ class OperationBatch:
     @property
     def whole_cost(self) -> AnyCost:
         """The cost of its operations and of the batch itself."""
-        return self.lane.batch_cost + self.cost
+        return self.batch_cost + self.cost
 
     @property
     def over(self) -> bool:
@@ -97,27 +100,34 @@ class OperationBatch:
         """Whether its callback may be called: not after it was abandoned. Thread-safe."""
         return self.state is BatchState.IN_FLIGHT
 
-    def settle_one(self, operation: Operation, actual: object) -> None:
-        """Note, for its callback, that `operation`, which was raised in it, costs `actual`."""
-        (self.settlement or settlement_of(self)).one(operation, actual)
+    def settle_one(self, operation: Operation, actual: object, *, own: bool = False) -> None:
+        """Note, for its callback, that `operation`, which was raised in it, costs `actual`. `own`:
+        whether it is known that the caller belongs to this attempt."""
+        own = self.check_runs() or own or not operation._attempts
+        settle_one(self, operation, actual, own=own)
 
     def settle_whole(self, operations: list[Operation], actual: object) -> None:
         """Note, for its callback, that `operations`, which have to be all of its own, cost
         `actual`."""
-        self.check_runs()
-        if operations is not self.handed and set(map(id, operations)) != set(
-            map(id, self.operations)
-        ):
-            raise SettlementError(
-                f"these {len(operations)} operations are not the batch of {len(self.operations)} "
-                "in which the first one was raised; pass that batch, or settle each operation by "
-                "itself"
-            )
-        (self.settlement or settlement_of(self)).whole(actual)
+        own = self.check_runs()
+        if operations is not self.handed:
+            if set(map(id, operations)) != set(map(id, self.operations)):
+                raise SettlementError(
+                    f"these {len(operations)} operations are not the batch of "
+                    f"{len(self.operations)} in which the first one was raised; pass that batch, "
+                    "or settle each operation by itself"
+                )
+            if not own and any(one._attempts for one in operations):
+                raise SettlementError(
+                    "it is not known which attempt of these operations has cost that: outside of "
+                    "the callback's own thread or task, pass the list that the callback of this "
+                    "attempt received"
+                )
+        settle_whole(self, actual)
 
-    def check_runs(self, *, closed: bool = False) -> None:
-        """Raise SettlementError unless its callback runs and is the caller, as far as that can be
-        found."""
+    def check_runs(self, *, closed: bool = False) -> bool:
+        """Return whether the caller is its callback: in another thread, that is not known. Raise
+        SettlementError unless its callback runs, or if the caller is another one."""
         if closed or self.state is not BatchState.IN_FLIGHT:
             if self.state is not BatchState.ABANDONED:
                 raise SettlementError("the batch has ended; settle it before its callback returns")
@@ -130,15 +140,12 @@ class OperationBatch:
                 "the operation is in another batch than this callback's; each attempt is settled "
                 "in its own callback"
             )
+        return current is not None
 
     def callback_ended(self, now: float, error: BaseException | None) -> None:
         """Note that the callback returned, or raised `error`. Called by the thread that ran it."""
         self.returned_at = now
-        if error is not None and is_refused_uncharged(error):
-            settlement_of(self)
-        settlement = last_settlement_of(self)
-        if settlement is not None:
-            settlement.end(error)
+        end_of_callback(self, error)
         if self.spend is not None:
             self.spend.ended(now)
 

@@ -73,6 +73,8 @@ class Lanes:
         none."""
         self.paid: dict[Lane, None] = {}
         """The lanes whose batches have a cost of their own."""
+        self.learned: dict[Lane, None] = {}
+        """The lanes whose batches have a cost that is learned."""
         self._lanes: dict[tuple[int, bool], Lane] = {}
         """The lanes by the identity of their watchers, whose class may define `==` in any way."""
 
@@ -100,7 +102,15 @@ class Lanes:
             lane = self._lanes[id(watcher), free] = Lane(watcher, cost, free=free)
             if cost:
                 self.paid[lane] = None
+            if lane.terms.learned_batch_cost is not None:
+                self.learned[lane] = None
         return lane
+
+    def estimate_again(self) -> None:
+        """Update the batch costs that are learned: planning uses the present estimates."""
+        if self._batch_cost is not None:
+            for lane in self.learned:
+                lane.batch_cost = self._batch_cost(lane.terms)
 
     def batch_costs(self, most: float = math.inf) -> AnyCost:
         """Return the own cost of the batches that all waiting operations would make, at most
@@ -148,6 +158,7 @@ class Lanes:
             for one in lanes:
                 del self._lanes[id(one.watcher), one.free]
                 self.paid.pop(one, None)
+                self.learned.pop(one, None)
             lane.watcher._home = None
 
     def _both(self, watcher: Watcher) -> list[Lane]:

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
-from dispatcher.operation import Operation, learn
+from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
 from limiters._costs import NUMBERS, AnyCost, Costs, greater
 from limiters._support.forking import begin_in_child
@@ -25,25 +25,48 @@ _settling = threading.RLock()
 just settling."""
 
 
-def settlement_of(batch: OperationBatch) -> BatchSettlement:
-    """That of `batch`; a new one if there was none."""
-    with _settling:  # of two threads, one makes it
-        if batch.settlement is None:
-            batch.settlement = BatchSettlement(batch)
-            batch.settlement.closed = batch.has_returned
-        return batch.settlement
-
-
-def last_settlement_of(batch: OperationBatch) -> BatchSettlement | None:
-    """That of `batch`, whose callback has returned: one that is made later is closed from its
-    beginning."""
+def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, own: bool) -> None:
+    """Note that `operation` of `batch` costs `actual`; no less than estimated, unless the caller is
+    known to be of its `own` attempt."""
+    checked = batch.costs.actual("actual", actual, operation._cost)
+    if not own:
+        checked = greater(checked, operation._cost)
     with _settling:
+        _settlement_of(batch).one(operation, checked)
+
+
+def settle_whole(batch: OperationBatch, actual: object) -> None:
+    """All of `batch` costs `actual`."""
+    estimated = batch.whole_cost
+    checked = batch.costs.actual("actual", actual, estimated)
+    with _settling:
+        _settlement_of(batch).whole(checked, estimated)
+
+
+def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
+    """The callback of `batch` returned, or raised `error`: it is settled no more. For the thread
+    that ran it."""
+    with _settling:
+        if error is not None and not batch.has_returned and is_refused_uncharged(error):
+            _settlement_of(batch)
         batch.has_returned = True
-        return batch.settlement
+        settlement = batch.settlement
+        if settlement is None or settlement.closed:
+            return
+        settlement.end(error)
+    if error is None and learned.in_use() and batch.may_begin():  # it was not abandoned
+        settlement.teach()
+
+
+def _settlement_of(batch: OperationBatch) -> BatchSettlement:
+    """That of `batch`; a new one if there was none, which is closed if it comes too late."""
+    if batch.settlement is None:
+        batch.settlement = BatchSettlement(batch)
+    return batch.settlement
 
 
 class BatchSettlement:
-    """Of one batch. Thread-safe."""
+    """Of one batch. Not thread-safe: used with the lock."""
 
     __slots__ = ("_actual", "_batch", "_excess", "_said", "_whole", "closed")
 
@@ -57,7 +80,7 @@ class BatchSettlement:
         """What the batch costs, if that was said of all of it."""
         self._said = False
         """Whether the limiter has learned of any of that."""
-        self.closed = False
+        self.closed = batch.has_returned
 
     @property
     def estimated(self) -> AnyCost:
@@ -77,61 +100,60 @@ class BatchSettlement:
         """Those that were settled by themselves, and what each of them costs."""
         return list(self._actual.values()) if self._whole is None else []
 
-    def one(self, operation: Operation, actual: object) -> None:
+    def one(self, operation: Operation, actual: AnyCost) -> None:
         """`operation` costs `actual`."""
+        self._check_open(actual)
+        if self._whole is not None:
+            raise SettlementError(
+                "the batch was settled as a whole; settle it as a whole again, with "
+                "settle(batch, actual)"
+            )
         estimated = operation._cost
-        self._batch.check_runs()
-        checked = self._batch.costs.actual("actual", actual, estimated)
-        with _settling:
-            self._check_open(checked)
-            if self._whole is not None:
-                raise SettlementError(
-                    "the batch was settled as a whole; settle it as a whole again, with "
-                    "settle(batch, actual)"
-                )
-            _, before = self._actual.get(id(operation), (operation, estimated))
-            self._actual[id(operation)] = operation, checked
-            if checked > estimated or before > estimated:
-                excess = greater(checked, estimated) - greater(before, estimated)
-                self._excess = self._excess + excess
-                self._say(self.estimated + self._excess)
+        _, before = self._actual.get(id(operation), (operation, estimated))
+        self._actual[id(operation)] = operation, actual
+        if before > estimated:  # not by a difference: a sum of floats has lost what is small
+            self._excess = sum(_excess(*one) for one in self._actual.values())
+        elif actual > estimated:
+            self._excess = self._excess + _excess(operation, actual)
+        else:
+            return
+        self._say(self.estimated + self._excess)
 
-    def whole(self, actual: object) -> None:
-        """All of it costs `actual`."""
-        checked = self._batch.costs.actual("actual", actual, self.estimated)
-        with _settling:
-            self._check_open(checked)
-            self._whole = checked
-            if self._said or checked > self.estimated:
-                self._say(checked)
+    def whole(self, actual: AnyCost, estimated: AnyCost) -> None:
+        """All of it, which was charged what was estimated, costs `actual`."""
+        self._check_open(actual)
+        self._whole = actual
+        if self._said or actual > estimated:
+            self._say(actual)
 
     def end(self, error: BaseException | None) -> None:
-        """The callback returned, or raised `error`; it is settled no more. For the thread that ran
-        it."""
-        with _settling:
-            if self.closed:
-                return
+        """The callback returned, or raised `error`; it is settled no more."""
+        if error is not None:
             self._follow(error)
-            self.closed = True
-            if self._whole is not None or self._actual:
-                self._say(self.actual)
-        if error is None and learned.in_use() and self._batch.may_begin():  # it was not abandoned
-            self._teach()
+        self.closed = True
+        if self._whole is not None or self._actual:
+            self._say(self.actual)
 
-    def _teach(self) -> None:
+    def teach(self) -> None:
         """Those whose cost is learned learn from this batch."""
         if self._whole is None:
             for one, actual in list(self._actual.values()):
                 learn(one, actual)
             return
-        estimated = self._batch.cost
-        paid = _not_negative(self._whole - self._batch.lane.batch_cost)
-        for one in self._batch.operations:
+        batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
+        operations = [one for one in batch.operations if is_learned(one)]
+        estimated = cost_of(operations)
+        if of_batch is not None:
+            estimated = batch.batch_cost + estimated
+        paid = _not_negative(self._whole - (self.estimated - estimated))
+        if of_batch is not None:
+            of_batch._note(None, _share(paid, batch.batch_cost, estimated))
+        for one in operations:
             learn(one, _share(paid, one._cost, estimated))
 
-    def _follow(self, error: BaseException | None) -> None:
+    def _follow(self, error: BaseException) -> None:
         """What was refused without being charged costs nothing."""
-        if error is None or not is_refused_uncharged(error):
+        if not is_refused_uncharged(error):
             return
         operations = self._batch.operations
         failed = error.failed if isinstance(error, PartialFailure) else operations
@@ -162,6 +184,11 @@ def is_refused_uncharged(error: BaseException) -> bool:
     """Whether it says that a datastore refused a call without charging it to its limit."""
     cause = error.cause if isinstance(error, PartialFailure) else error
     return isinstance(cause, Throttled) and not cause.charged
+
+
+def _excess(operation: Operation, actual: AnyCost) -> AnyCost:
+    """What it costs beyond the estimate, in each dimension."""
+    return greater(actual, operation._cost) - operation._cost
 
 
 def _share(paid: AnyCost, part: AnyCost, whole: AnyCost) -> AnyCost:

@@ -10,7 +10,7 @@ A subject that is larger than a batch is sent alone, unit after unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dispatcher.spark._ledger.division import Division
@@ -42,6 +42,8 @@ class Pack:
     """How many rows of each unit the handler was given last."""
     charge: AnyCost = 0.0
     """What each attempt costs, with what a batch costs by itself."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """By what the cost of rows was multiplied in it, in dimensions that are learned."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 

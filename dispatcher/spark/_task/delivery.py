@@ -23,6 +23,7 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
+from dispatcher.spark._learned_prices import PackCost, scaled
 from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import DeliveryOptions, prices_of
 from dispatcher.spark._rows.cutting import Unit
@@ -67,6 +68,7 @@ class Delivery:
         self._sums = sums
         prices = prices_of(sending)
         self._batch_cost, self._form = prices.of_batch, prices.form
+        self._learned = prices.learned
         self._is_limited = sending.limiter is not None
         self.sender: Sender | None = None
         self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
@@ -102,8 +104,15 @@ class Delivery:
     def operation(self, watcher: Watcher, pack: Pack) -> Operation:
         """What has `pack` sent: a batch by itself, so its cost has that of a batch in it, unless
         no handler is to take it. Without a limit there is nothing that a cost is charged to."""
-        pack.charge = pack.cost + self._batch_cost if pack.left else 0
-        return Operation(watcher, pack.charge if self._is_limited else 0, pack, key=pack.key)
+        pack.factors = self._learned.factors()
+        pack.charge = scaled(pack.cost, pack.factors) + self._batch_cost if pack.left else 0
+        charge: Any = pack.charge if self._is_limited else 0
+        if charge and pack.factors:
+            rows = sum(
+                unit.size if unit.records is None else len(unit.records) for unit in pack.left
+            )
+            charge = PackCost(charge, self._learned, self._batch_cost, rows)
+        return Operation(watcher, charge, pack, key=pack.key)
 
     def may_begin(self) -> bool:
         """Whether something may be sent now. Raises if nothing may be sent any more."""

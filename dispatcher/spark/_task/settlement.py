@@ -9,7 +9,8 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from dispatcher.operation import Operation
-from dispatcher.settlement import settle
+from dispatcher.settlement import RunningCall
+from dispatcher.spark._learned_prices import scaled
 from dispatcher.spark._prices import CostForm
 from dispatcher.spark._rows.packs import Pack
 from dispatcher.spark._task.handed import places_of
@@ -82,7 +83,9 @@ class CallSettlement:
         form: CostForm,
     ) -> None:
         self._operation = operation
+        self._call = RunningCall([operation])
         self._units = pack.left
+        self._factors = pack.factors
         self._begins = list(accumulate(pack.lengths, initial=0))
         self._handed = handed
         self._subjects = subjects
@@ -95,16 +98,18 @@ class CallSettlement:
         cost = self._form.normal("actual", checked_cost("actual", actual))
         with self._lock:
             if subject is None and rows is None:
-                self._say(settle, [self._operation], actual)
+                if self._is_charged:
+                    self._call.settle(actual)
                 return
             if isinstance(actual, Mapping) and not isinstance(cost, NUMBERS):
                 cost = dict(actual)  # of Costs nothing is left of what costs nothing now
             total = self._rows.settle(self._places(subject, rows), cost)
-            self._say(Operation.settle, self._operation, total)
+            if self._is_charged:
+                self._call.settle_one(self._operation, total)
 
-    def _say(self, say: Callable[[Any, Any], None], whose: object, actual: object) -> None:
-        if self._form.limits is not None:  # else nothing was charged
-            say(whose, actual)
+    @property
+    def _is_charged(self) -> bool:
+        return self._form.limits is not None
 
     def _places(self, subject: object, rows: Iterable[Any] | None) -> Places:
         if rows is None:
@@ -148,4 +153,4 @@ class CallSettlement:
             mine = [place - begin for place in some]
             all_of_it = len(mine) == self._begins[number + 1] - begin and unit.records is None
             costs.append(unit.cost if all_of_it or unit.costs is None else unit.cost_of(mine))
-        return sum(costs)
+        return scaled(sum(costs), self._factors)

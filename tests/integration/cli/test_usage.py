@@ -108,8 +108,10 @@ def test_what_fails_ends_with_1(run: Run, nowhere: str, line: str, message: str)
 @pytest.mark.parametrize(
     ("options", "message"), WRONG_OF_A_WORKER, ids=[options for options, _ in WRONG_OF_A_WORKER]
 )
-def test_wrong_usage_of_a_worker_ends_with_2(nowhere: str, options: str, message: str) -> None:
-    said = outside("worker", "math:fsum", "--topic", "t", *shlex.split(options))
+def test_wrong_usage_of_a_worker_ends_with_2(
+    run: Run, nowhere: str, options: str, message: str
+) -> None:
+    said = run("worker", "math:fsum", "--topic", "t", *shlex.split(options))
     assert said.code == 2
     assert ("option " in said.out) == ("--check" in options)  # the table, whatever is wrong
     assert message in said.err + said.out

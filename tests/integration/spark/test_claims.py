@@ -1,4 +1,5 @@
-"""Law K7: of all who could send for a query, only those of the last claim do. A real Redis."""
+"""Law K7: of all processes that could send for a query, only those of the last claim do. A real
+Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from tests.waiting import LONG, until
 
 LEASE = 1.0
 LONG_LEASE = 30.0
-"""It does not run out, however slow the machine."""
+"""A lease that does not end during a test, even on a slow machine."""
 DAY = 86_400.0
 
 
@@ -72,14 +73,15 @@ def sender(claim: SendClaim, slot: str = "0") -> Sender:
     return Sender(claim, slot, patience=LONG)
 
 
-def _until_it_hears(old: Sender) -> None:
-    """It does when it prolongs its leave, or writes something down."""
+def _until_it_is_superseded(old: Sender) -> None:
+    """Call `may_begin` until it raises. It does when the sender renews its permission, or stores
+    something."""
     while True:
         old.may_begin()
         time.sleep(0.01)
 
 
-def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
+def test_k3_a_replay_finds_what_was_acknowledged(place: Place) -> None:
     with sender(claimed(place, 7)) as first:
         first.acknowledge({b"=a": LedgerEntry(7, 3, None, 30)}).result()
         first.acknowledge({b"=b": LedgerEntry(7, 1, 5, 10)}).result()
@@ -94,7 +96,7 @@ def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
     }
 
 
-def test_k3_a_claim_says_of_how_many_sequences_rows_were_acknowledged(place: Place) -> None:
+def test_k3_a_claim_has_the_number_of_sequences_with_acknowledged_rows(place: Place) -> None:
     first = claimed(place, 7)
     with sender(first) as sending:
         for rows in (1, 2):
@@ -106,14 +108,14 @@ def test_k3_a_claim_says_of_how_many_sequences_rows_were_acknowledged(place: Pla
     again = claimed(place, 7)
     with sender(again) as sending:
         sending.acknowledge({b"=a": LedgerEntry(7, 3, None, 30)}).result()
-        # What a task of an earlier micro-batch has still to say does not count for this one.
+        # An acknowledgement of an earlier micro-batch does not count for this one.
         sending.acknowledge({b"=old": LedgerEntry(6, 3, None, 30)}).result()
 
     numbers = [claimed(place, batch).acknowledged for batch in (7, 8)]
     assert [first.acknowledged, again.acknowledged, *numbers] == [0, 3, 3, 0]
 
 
-def test_k7_each_refusal_is_an_error_of_its_own(place: Place) -> None:
+def test_k7_each_refusal_raises_a_new_error(place: Place) -> None:
     depths: list[int] = []
     with sender(claimed(place, 7)) as stopped:
         stopped._problem = SupersededError("another run sends")
@@ -125,7 +127,7 @@ def test_k7_each_refusal_is_an_error_of_its_own(place: Place) -> None:
     assert max(depths) < 10
 
 
-def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
+def test_k7_a_task_of_an_older_claim_begins_nothing_after_a_newer_claim(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
     with sender(claimed(place, 7, lease=6)) as old:
@@ -140,8 +142,9 @@ def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
         thread = threading.Thread(target=take_over)
         thread.start()
         with pytest.raises(SupersededError, match="another run of query"):
-            _until_it_hears(old)
-        # What it has begun goes on, and is written down; and until it leaves, nobody else begins.
+            _until_it_is_superseded(old)
+        # Calls that it has begun go on, and are acknowledged. Until it leaves, no other sender
+        # begins.
         old.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result()
         ends: set[float] = set()
 
@@ -162,7 +165,7 @@ def test_k7_a_successor_waits_for_a_task_that_was_killed_no_longer_than_its_leas
     place: Place,
 ) -> None:
     dead = sender(claimed(place, 7, lease=LEASE))
-    assert dead._join() == 0  # and never prolongs it, never leaves
+    assert dead._join() == 0  # it never renews its permission, and never leaves
 
     newer: list[SendClaim] = []
     threading.Thread(target=lambda: newer.append(claimed(place, 7)), daemon=True).start()
@@ -193,9 +196,9 @@ def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) 
 def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place: Place) -> None:
     claim = claimed(place, 7, lease=LEASE)
     hung = sender(claim, "3")
-    assert hung._join() == 0  # and does not prolong it
+    assert hung._join() == 0  # it does not renew its permission
 
-    with sender(claim, "3") as second:  # waits until the other's leave has run out
+    with sender(claim, "3") as second:  # waits until the permission of the other has ended
         second.acknowledge({b"=a": LedgerEntry(7, 5, None, 1)}).result()
     hung._join()
 
@@ -205,7 +208,7 @@ def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place:
         assert third.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 5, None, 1)}
 
 
-def test_k7_one_whose_place_nobody_took_comes_back(place: Place) -> None:
+def test_k7_a_sender_whose_place_was_not_taken_comes_back(place: Place) -> None:
     claim = claimed(place, 7, lease=LEASE)
     with sender(claim, "3"):
         pass
@@ -226,7 +229,7 @@ def test_a_run_that_was_superseded_can_claim_nothing_more(place: Place) -> None:
     claimed(place, 9, new)
 
 
-def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) -> None:
+def test_the_error_of_two_sinks_with_one_name_names_the_other_checkpoint(place: Place) -> None:
     first, second = QueryRun(), QueryRun()
     claimed(place, 0, first)
     other = Place(place.url, place.prefix, place.query, "checkpoint-2")
@@ -237,7 +240,7 @@ def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) 
 
 
 @pytest.mark.parametrize("again", ["the same sink", "another one"])
-def test_k3_rows_beside_a_batch_that_was_sent_are_not_taken_for_rows_of_it(
+def test_k3_a_batch_that_has_ended_in_a_run_is_not_sent_again_in_it(
     place: Place, again: str
 ) -> None:
     run = QueryRun("run-1")
@@ -246,7 +249,7 @@ def test_k3_rows_beside_a_batch_that_was_sent_are_not_taken_for_rows_of_it(
 
     with pytest.raises(SupersededError, match="has been sent already in this run"):
         claimed(place, 7, run if again == "the same sink" else QueryRun("run-1"))
-    finished(claimed(place, 7, QueryRun("run-2")))  # Spark did not hear of its end
+    finished(claimed(place, 7, QueryRun("run-2")))  # Spark has not stored its end
 
 
 def test_a_checkpoint_that_was_moved_to_another_query_is_refused(place: Place) -> None:
@@ -259,7 +262,9 @@ def test_a_checkpoint_that_was_moved_to_another_query_is_refused(place: Place) -
     redis.close()
 
 
-def test_a_batch_that_was_begun_is_ended_by_what_cuts_it_alike(place: Place) -> None:
+def test_a_batch_that_was_begun_is_ended_only_by_a_sink_that_cuts_it_in_the_same_way(
+    place: Place,
+) -> None:
     finished(claimed(place, 7, signature="by device"))
     begun = claimed(place, 8, signature="by device")
 
@@ -269,8 +274,10 @@ def test_a_batch_that_was_begun_is_ended_by_what_cuts_it_alike(place: Place) -> 
     claimed(place, 9, signature="by meter")
 
 
-def test_k3_a_batch_that_has_ended_is_sent_again_by_what_cuts_it_alike_only(place: Place) -> None:
-    finished(claimed(place, 7, signature="by device"))  # and Spark does not hear of it
+def test_k3_a_batch_that_has_ended_is_sent_again_only_by_a_sink_that_cuts_it_in_the_same_way(
+    place: Place,
+) -> None:
+    finished(claimed(place, 7, signature="by device"))  # Spark has not stored its end
 
     with pytest.raises(ChangedSinkError, match=r"by device.*by meter"):
         claimed(place, 7, signature="by meter")
@@ -278,7 +285,7 @@ def test_k3_a_batch_that_has_ended_is_sent_again_by_what_cuts_it_alike_only(plac
     claimed(place, 8, signature="by meter")
 
 
-def test_k1_times_of_another_kind_are_not_held_against_those_that_were_sent(place: Place) -> None:
+def test_k1_times_of_another_type_are_not_compared_with_those_that_were_sent(place: Place) -> None:
     finished(claimed(place, 7, time_kind="timestamp"))
 
     for batch in (7, 8):
@@ -287,7 +294,9 @@ def test_k1_times_of_another_kind_are_not_held_against_those_that_were_sent(plac
     finished(claimed(place, 8, time_kind="timestamp"))
 
 
-def test_where_all_begins_anew_a_time_may_be_of_another_kind(shared_redis: EmbeddedRedis) -> None:
+def test_after_a_restart_from_batch_0_a_time_may_have_another_type(
+    shared_redis: EmbeddedRedis,
+) -> None:
     place = Place(shared_redis.url, "test", "orders")
     finished(claimed(place, 7, time_kind="timestamp"))
 
@@ -314,7 +323,7 @@ def test_another_checkpoint_has_a_ledger_of_its_own(place: Place) -> None:
         assert third.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 3, None, 30)}
 
 
-def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
+def test_without_a_checkpoint_a_batch_number_that_goes_back_starts_a_new_ledger(
     shared_redis: EmbeddedRedis,
 ) -> None:
     place = Place(shared_redis.url, "test", "orders")
@@ -326,7 +335,7 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
 
 
 def age(client: Redis, claim: SendClaim, seconds: float) -> None:
-    """Make the server hold the stream, and what it remembers, for older than they are."""
+    """Make the stream and the ledger on the server older by `seconds`."""
     by = round(seconds * 1000)
     client.hincrby(claim.stream, "turned_ms", -by)
     for key in (claim.sequences(), claim.sequences(turns_ago=1)):
@@ -335,10 +344,10 @@ def age(client: Redis, claim: SendClaim, seconds: float) -> None:
             client.pexpire(key, max(1, left - by))
 
 
-def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(
+def test_sequences_without_rows_are_forgotten_and_others_are_kept(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
-    run, turn = QueryRun(), 600.0  # what is remembered for two turns is asked for after one
+    run, turn = QueryRun(), 600.0  # what is stored for two turns can be read after one
     client = connect(place.url)
     claim = claimed(place, 1, run, remember=turn)
     with sender(claim) as first:
@@ -359,7 +368,7 @@ def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(
     assert found == {b"=silent": LedgerEntry(), b"=busy": LedgerEntry(2, 1, 10, 20)}
 
 
-def test_k3_what_a_batch_has_sent_is_known_however_late_it_is_sent_again(place: Place) -> None:
+def test_k3_what_a_batch_has_sent_is_stored_until_the_next_batch(place: Place) -> None:
     with sender(claimed(place, 1, remember=0.1)) as first:
         first.acknowledge({b"=a": LedgerEntry(1, 1, None, 10)}).result()
     for _ in range(2):
@@ -367,7 +376,7 @@ def test_k3_what_a_batch_has_sent_is_known_however_late_it_is_sent_again(place: 
         claim = claimed(place, 1, remember=0.1)
         with sender(claim) as again:
             assert again.look_up([b"=a"])[b"=a"].acknowledged(1) == 1
-    finished(claim)  # and Spark does not hear of it; or it is a job that is called again
+    finished(claim)  # Spark has not stored its end, or a job is called again
     for _ in range(3):
         time.sleep(0.3)
         with sender(claimed(place, 1, remember=0.1)) as again:
@@ -386,9 +395,7 @@ def test_sums_are_added_once_for_each_micro_batch(
     assert totals == {b"rows": b"7.5"}
 
 
-def test_nothing_of_a_query_is_left_behind_for_ever(
-    place: Place, connect: Callable[[str], Redis]
-) -> None:
+def test_every_key_of_a_query_expires(place: Place, connect: Callable[[str], Redis]) -> None:
     claim = claimed(place, 7)
     with sender(claim) as mine:
         mine.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result()
@@ -400,7 +407,7 @@ def test_nothing_of_a_query_is_left_behind_for_ever(
     assert {key for key in keys if client.pttl(key) < 0} == set()
 
 
-def test_a_query_of_which_nothing_was_heard_for_long_is_forgotten(
+def test_a_query_that_has_not_run_for_long_is_forgotten(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
     client, known = connect(place.url), claims.known_queries(place.prefix)
@@ -411,20 +418,20 @@ def test_a_query_of_which_nothing_was_heard_for_long_is_forgotten(
     assert set(client.zrange(known, 0, -1)) == {b"of late", place.query.encode()}
 
 
-def test_a_run_that_goes_on_and_on_is_not_forgotten(
+def test_a_run_that_does_not_end_is_not_forgotten(
     place: Place, connect: Callable[[str], Redis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, known, run = connect(place.url), claims.known_queries(place.prefix), QueryRun()
     claimed(place, 7, run)
     client.delete(known)
     claimed(place, 8, run)
-    assert not client.exists(known), "once a day will do"
+    assert not client.exists(known), "it is introduced once a day"
     monkeypatch.setattr(claims, "INTRODUCE_AGAIN", 0.0)
     claimed(place, 9, run)
     assert client.exists(known)
 
 
-def test_a_user_who_may_do_just_what_is_listed(
+def test_a_user_with_the_listed_rights_can_do_everything(
     own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
     admin: Any = connect(own_redis.url)
@@ -438,7 +445,7 @@ def test_a_user_who_may_do_just_what_is_listed(
     finished(claim, rows=5)
 
 
-def test_whatever_goes_wrong_with_the_writing_is_told_to_all_who_wait_for_it(
+def test_an_error_while_writing_is_raised_in_every_waiting_call(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(posts: object) -> None:
@@ -453,7 +460,7 @@ def test_whatever_goes_wrong_with_the_writing_is_told_to_all_who_wait_for_it(
             mine.may_begin()
 
 
-def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) -> None:
+def test_while_redis_is_away_no_call_begins_and_then_the_task_goes_on(proxy: Proxy) -> None:
     place = Place(proxy.url, "test", "orders", "checkpoint-1")
     with sender(claimed(place, 7, lease=LEASE)) as mine:
         proxy.refuse()
@@ -466,7 +473,7 @@ def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) ->
         assert mine.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 1, None, 1)}
 
 
-def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
+def test_after_a_loss_of_data_in_redis_an_error_is_raised_and_nothing_is_sent(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
     with sender(claimed(place, 7)) as mine:
@@ -482,9 +489,9 @@ def test_k7_a_task_from_before_redis_lost_everything_does_not_come_back(
 ) -> None:
     with sender(claimed(place, 7, lease=LEASE)) as old:
         connect(place.url).flushall()
-        claimed(place, 7)  # the first of all, once more
+        claimed(place, 7)  # the first claim after the loss
         with pytest.raises(SparkSinkError):
-            until(lambda: old.may_begin() and False)  # it hears when it prolongs its leave
+            until(lambda: old.may_begin() and False)  # it finds out when it renews its permission
 
 
 def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
@@ -499,7 +506,7 @@ def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"7 3 -", b"7 x - 5 -", b"7 -3 - 5 -", b"7 03 - 5 -"])
-def test_k3_what_is_damaged_of_a_sequence_is_named_and_nothing_is_sent(
+def test_k3_the_error_names_a_damaged_sequence_and_nothing_is_sent(
     shared_redis: EmbeddedRedis, place: Place, damaged: bytes
 ) -> None:
     claim = claimed(place, 7)
@@ -509,7 +516,7 @@ def test_k3_what_is_damaged_of_a_sequence_is_named_and_nothing_is_sent(
         one.look_up([b"=a", b"=b"])
 
 
-def test_k3_what_is_damaged_of_a_stream_is_named(shared_redis: EmbeddedRedis, place: Place) -> None:
+def test_k3_the_error_names_a_damaged_stream(shared_redis: EmbeddedRedis, place: Place) -> None:
     claim = claimed(place, 7)
     with Redis.from_url(shared_redis.url) as client:
         client.hset(claim.stream, "acknowledged", "many")

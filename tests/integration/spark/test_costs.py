@@ -31,7 +31,7 @@ BATCH = {"requests": 1, "tokens": 4, "calls": 1}
 
 
 def rows(subjects: int, each: int = 2) -> list[dict[str, Any]]:
-    """Of each subject so many; `n` is a number of its own."""
+    """Return so many rows of each subject. `n` is a number of its own."""
     return [
         {"subject": f"s{subject:03}", "time": place, "n": subject * each + place}
         | {"tokens": (subject * each + place) % 7}
@@ -54,10 +54,10 @@ def run(
     columns: Columns | None = None,
     cut: Cut | None = None,
     packed: bool = True,
-    **told: Any,
+    **options: Any,
 ) -> dict[str, float]:
-    """The rows of a task, `at_once` in a record batch; what it counted."""
-    sending = DeliveryOptions(**{"handler": handler, "cost": COST, "rows": "dict", **told})
+    """Run a task with the rows, `at_once` in a record batch, and return its sums."""
+    sending = DeliveryOptions(**{"handler": handler, "cost": COST, "rows": "dict", **options})
     most = prices_of(sending).most
     job = TaskJob(
         for_tasks(sending),
@@ -74,13 +74,13 @@ def run(
 
 
 def tokens(handler: Handler, given: list[dict[str, Any]]) -> list[int]:
-    """Of each call."""
+    """Return the tokens of each call."""
     of = {row["n"]: row["tokens"] for row in given}
     return [sum(of[n] for n in batch) for batch in handler.batches]
 
 
 @pytest.mark.parametrize("at_once", [1, 10, 10_000])
-def test_v3_k8_packs_are_filled_by_all_dimensions_alike_in_all_record_batches(
+def test_v3_k8_packs_are_filled_by_all_dimensions_with_any_record_batches(
     at_once: int, shared_redis: EmbeddedRedis
 ) -> None:
     given, handler, expected = rows(60), Handler(), Handler()
@@ -104,7 +104,8 @@ def test_v3_k8_packs_are_filled_by_all_dimensions_alike_in_all_record_batches(
 
 
 class Together:
-    """Handlers of one process that are under way at once. Nothing of it could travel."""
+    """Handlers of one process that run at the same time. Its state cannot be sent to another
+    process."""
 
     lock = threading.Lock()
     three = threading.Barrier(3, timeout=30)
@@ -122,7 +123,7 @@ def take_together(batch: list[Any]) -> None:
         Together.running += 1
         Together.most = max(Together.most, Together.running)
     try:
-        if batch[0]["n"] < 30:  # the first three: so many are under way at once, or none ends
+        if batch[0]["n"] < 30:  # the first three handlers wait until all of them run
             Together.three.wait()
     finally:
         with Together.lock:
@@ -134,7 +135,7 @@ async def take_together_async(batch: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("handler", [take_together, take_together_async])
-def test_n1_no_more_handlers_run_than_there_are_slots_and_all_of_these_are_used(
+def test_n1_as_many_handlers_run_as_there_are_slots_and_no_more(
     handler: Any, shared_redis: EmbeddedRedis
 ) -> None:
     limits = Limits(requests=Rate(10_000), calls=InFlight(3))
@@ -162,16 +163,16 @@ def test_v7_a_row_that_costs_too_much_in_one_dimension_is_a_dead_letter_that_nam
         dead.append((context.subject, [row["n"] for row in batch], context.reason))
 
     handler = Handler()
-    told: dict[str, Any] = {"limiter": limiter(shared_redis, "dead"), "batch_cost": BATCH}
-    told["packed"] = packed
-    run(handler, given, dead_letters=take_dead, **told)
+    options: dict[str, Any] = {"limiter": limiter(shared_redis, "dead"), "batch_cost": BATCH}
+    options["packed"] = packed
+    run(handler, given, dead_letters=take_dead, **options)
 
     ((subject, numbers, reason),) = dead
     assert (subject, numbers) == ("s002", [5])
     assert reason.startswith("it costs 37 of tokens, and the rows of a batch may cost 36 of tokens")
     assert sorted(n for batch in handler.batches for n in batch) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     with pytest.raises(UnusableRowsError, match=r"'s002' in .*: it costs 37 of tokens"):
-        run(Handler(), given, **told)
+        run(Handler(), given, **options)
 
 
 def test_v3_each_attempt_and_each_subject_of_a_divided_pack_pays_for_its_batch(
@@ -192,26 +193,27 @@ def test_v3_each_attempt_and_each_subject_of_a_divided_pack_pays_for_its_batch(
         retry=(wait_fixed(0.01), lambda state: state.attempt_number >= 2),
         dead_letters=dead.extend,
     )
-    # Twice the pack of four subjects, then three alone and the one that is not liked twice.
+    # Twice the pack of four subjects, then three subjects alone, and twice the one that fails.
     assert [row["n"] for row in dead] == [2, 3]
     assert len(handler.calls) == 2 + 3 + 2
     assert sums["cost:calls"] == 7
     assert sums["cost:requests"] == 7 + 2 * 4 + 3 * 1 + 2 * 1
 
 
-def test_what_columns_say_and_what_tasks_work_out_are_charged_together(
+def test_costs_of_columns_and_of_tasks_are_charged_together(
     shared_redis: EmbeddedRedis,
 ) -> None:
     given, handler = rows(6), Handler()
     columns = Columns("subject", "time", costs={"tokens": Expression("tokens * 2")})
     cost = {"tokens": "tokens * 2", "requests": lambda row: row["time"]}
-    sums = run(handler, given, columns=columns, cost=cost, limiter=limiter(shared_redis, "columns"))
+    limit = limiter(shared_redis, "columns")
+    sums = run(handler, given, columns=columns, cost=cost, limiter=limit, batch_cost={"calls": 1})
     assert sums["cost:tokens"] == 2 * sum(row["tokens"] for row in given)
     assert sums["cost:requests"] == sum(row["time"] for row in given)
 
 
 @pytest.mark.parametrize(
-    ("cost", "said"),
+    ("cost", "message"),
     [
         ({"tokens": lambda row: -1}, "cost of tokens of a row of subject 's000' .* negative"),
         ({"calls": lambda row: 0.5}, "cost of calls of a row of subject 's000' .* not whole"),
@@ -220,16 +222,20 @@ def test_what_columns_say_and_what_tasks_work_out_are_charged_together(
     ],
 )
 def test_a_cost_that_cannot_be_charged_fails_the_task_and_names_the_dimension(
-    cost: dict[str, Any], said: str, shared_redis: EmbeddedRedis
+    cost: dict[str, Any], message: str, shared_redis: EmbeddedRedis
 ) -> None:
-    with pytest.raises(UnusableRowsError, match=said):
-        run(Handler(), rows(2), cost=cost, limiter=limiter(shared_redis, "wrong"))
+    limit = limiter(shared_redis, "wrong")
+    with pytest.raises(UnusableRowsError, match=message):
+        run(Handler(), rows(2), cost=cost, limiter=limit, batch_cost={"calls": 1})
 
 
 def test_v7_a_batch_that_no_longer_fits_one_dimension_fails_with_its_name(
     shared_redis: EmbeddedRedis,
 ) -> None:
-    sending: dict[str, Any] = {"limiter": limiter(shared_redis, "global"), "cost": {"tokens": 30}}
+    sending: dict[str, Any] = {
+        "limiter": limiter(shared_redis, "global"),
+        "cost": {"tokens": 30, "calls": 1},
+    }
     job = TaskJob(
         DeliveryOptions(handler=Handler(), rows="dict", **sending),
         Columns(None, "time", subject="subject"),

@@ -1,4 +1,4 @@
-"""Where dead letters go, without Spark."""
+"""The targets of dead letters, without Spark."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def test_a_table_may_be_named_by_a_uri(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["dead", "", None, "./dead"])
-def test_a_place_that_is_another_on_each_executor_is_refused(path: str) -> None:
+def test_a_path_that_differs_on_each_executor_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="path must be a URI or an absolute path"):
         DeadLetterTable(path)
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/dead", "dbfs://dead", "://dead"])
-def test_a_scheme_that_pyarrow_does_not_know_is_refused(path: str) -> None:
+def test_a_scheme_that_pyarrow_cannot_use_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"path must begin with one of s3://.*say s3://"):
         DeadLetterTable(path)
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("arguments", "message"),
     [
         (("localhost:6379", "dead"), "url must begin with one of redis://"),
         ((6379, "dead"), "url must be a URL that executors can be given, .*not 6379"),
@@ -57,14 +57,14 @@ def test_a_scheme_that_pyarrow_does_not_know_is_refused(path: str) -> None:
         (("redis://localhost", "dead", "{x}"), "prefix must be without braces"),
     ],
 )
-def test_a_timeline_that_cannot_be_is_refused_when_it_is_named(
-    told: tuple[Any, ...], said: str
+def test_an_impossible_timeline_is_refused_immediately(
+    arguments: tuple[Any, ...], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        DeadLetterTimeline(*told)
+    with pytest.raises(ValueError, match=message):
+        DeadLetterTimeline(*arguments)
 
 
-def test_a_timeline_takes_what_json_does_not_know_as_texts(shared_redis: EmbeddedRedis) -> None:
+def test_a_timeline_stores_values_that_json_lacks_as_texts(shared_redis: EmbeddedRedis) -> None:
     kind = pa.map_(pa.date32(), pa.list_(pa.int64()))
     records = pa.RecordBatch.from_pydict(
         {

@@ -1,4 +1,4 @@
-"""Law K8: a micro-batch is divided in each of its runs as in its first one. A real Redis."""
+"""Law K8: each run of a micro-batch divides it in the same way as the first one. A real Redis."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def place(shared_redis: EmbeddedRedis) -> Place:
 
 def claimed(place: Place, batch: int, division: Division | None) -> SendClaim:
     redis = claims.Redis(place, patience=LONG)
-    told = {"signature": "s", "time_kind": "number"}
+    options = {"signature": "s", "time_kind": "number"}
     try:
         return QueryRun().claim(
-            redis, place, batch, lease=30.0, remember=1_000, division=division, **told
+            redis, place, batch, lease=30.0, remember=1_000, division=division, **options
         )
     finally:
         redis.close()
@@ -44,7 +44,7 @@ def test_k8_a_division_is_read_as_it_was_written(division: Division) -> None:
     assert Division.read("") is None
 
 
-def test_k8_a_replay_is_given_the_division_with_which_the_micro_batch_was_begun(
+def test_k8_a_replay_uses_the_division_with_which_the_micro_batch_was_begun(
     place: Place,
 ) -> None:
     assert claimed(place, 7, FIRST).division == FIRST
@@ -54,7 +54,7 @@ def test_k8_a_replay_is_given_the_division_with_which_the_micro_batch_was_begun(
     assert claimed(place, 9, FIRST).division == VECTOR
 
 
-def test_k8_who_packs_nothing_does_so_in_a_replay_as_well(place: Place) -> None:
+def test_k8_a_micro_batch_begun_without_packs_has_none_in_a_replay(place: Place) -> None:
     claimed(place, 7, FIRST)
 
     assert claimed(place, 7, None).division is None
@@ -63,29 +63,30 @@ def test_k8_who_packs_nothing_does_so_in_a_replay_as_well(place: Place) -> None:
     assert claimed(place, 8, FIRST).division is None, "it was begun without"
 
 
-def test_k8_what_an_older_version_has_begun_goes_on_by_subjects(
+def test_k8_a_micro_batch_of_an_older_version_goes_on_by_subjects(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
     client = connect(place.url)
     claimed(place, 7, None)
-    client.hdel(place.key("stream", place.checkpoint), "division")  # it knew no such field
+    # an older version had no such field
+    client.hdel(place.key("stream", place.checkpoint), "division")
 
     assert claimed(place, 7, FIRST).division is None
     assert claimed(place, 7, FIRST).division is None
     assert claimed(place, 8, FIRST).division == FIRST
 
 
-def test_k8_the_division_of_an_earlier_micro_batch_is_not_taken_for_that_of_a_later_one(
+def test_k8_the_division_of_an_earlier_micro_batch_is_not_used_for_a_later_one(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
     claimed(place, 7, FIRST)
-    # An older version goes on, which leaves the field as it was.
+    # An older version goes on, and leaves the field as it was.
     connect(place.url).hset(place.key("stream", place.checkpoint), "batch", "8")
 
     assert claimed(place, 8, FIRST).division is None
 
 
-def test_k8_packs_of_rules_that_are_not_known_here_are_refused(
+def test_k8_packs_by_unknown_rules_are_refused(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
     claimed(place, 7, FIRST)
@@ -110,7 +111,7 @@ def test_k8_packs_of_rules_that_are_not_known_here_are_refused(
 
 
 @pytest.mark.parametrize("subjects", [3, 700, 6_000])
-def test_k8_the_subjects_of_a_batch_are_acknowledged_together_however_many(
+def test_k8_any_number_of_subjects_of_a_batch_is_acknowledged_together(
     place: Place, subjects: int
 ) -> None:
     entries = {b"=%d" % number: LedgerEntry(7, 1, None, 10) for number in range(subjects)}
@@ -121,7 +122,7 @@ def test_k8_the_subjects_of_a_batch_are_acknowledged_together_however_many(
     assert claimed(place, 7, FIRST).acknowledged == subjects
 
 
-def test_k8_a_pack_that_is_sent_by_subjects_is_known_as_such_in_its_micro_batch_alone(
+def test_k8_a_pack_is_marked_as_sent_by_subjects_in_its_micro_batch_only(
     place: Place,
 ) -> None:
     with Sender(claimed(place, 7, FIRST), "0", patience=LONG) as sending:

@@ -1,4 +1,5 @@
-"""What `from dispatcher.spark import *` gives, also where Spark has no data sources of Python."""
+"""The names that `from dispatcher.spark import *` imports, also if Spark has no data sources in
+Python."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ IMPORT = "from dispatcher.spark import *; print(SubjectSink, 'DispatcherDataSour
         ("import sys; sys.modules['pyspark.sql.datasource'] = None", False),
     ],
 )
-def test_every_name_there_is_can_be_imported_at_once(before: str, has_data_sources: bool) -> None:
+def test_all_names_can_be_imported_together(before: str, has_data_sources: bool) -> None:
     code = f"{before}\n{IMPORT}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

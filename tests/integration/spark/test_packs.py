@@ -46,10 +46,10 @@ def claimed(shared_redis: EmbeddedRedis) -> Callable[..., SendClaim]:
     def claim(batch: int = 1, division: Division | None = MOST) -> SendClaim:
         place = Place(shared_redis.url, "test", "orders", "checkpoint")
         redis = claims.Redis(place, patience=LONG)
-        told = {"signature": "s", "time_kind": "number"}
+        options = {"signature": "s", "time_kind": "number"}
         try:
             return QueryRun().claim(
-                redis, place, batch, lease=1.0, remember=1_000, division=division, **told
+                redis, place, batch, lease=1.0, remember=1_000, division=division, **options
             )
         finally:
             redis.close()
@@ -61,7 +61,7 @@ Claimed = Callable[..., SendClaim]
 
 
 def rows(subjects: str, each: int = 2, since: int = 0) -> list[dict[str, Any]]:
-    """So many rows of each subject, sorted; `n` is a number of its own."""
+    """Return so many rows of each subject, sorted. `n` is a number of its own."""
     return [
         {"subject": subject, "time": since + place, "n": 100 * ord(subject) + since + place}
         for subject in sorted(subjects)
@@ -83,11 +83,11 @@ def run(
     gate: Any = None,
     cut: Cut | None = None,
     query: str = "orders",
-    **told: Any,
+    **settings: Any,
 ) -> dict[str, float]:
-    """The rows of a task, `at_once` in a record batch; what it counted."""
+    """Run a task with the rows, `at_once` in a record batch, and return its sums."""
     most = division or MOST
-    options = {"cost": 1.0, "rows": "dict", **told}
+    options = {"cost": 1.0, "rows": "dict", **settings}
     batch = 1 if claim is None else claim.batch
     job = TaskJob(
         DeliveryOptions(handler=handler, **options),
@@ -105,7 +105,7 @@ def run(
 
 
 class Handler:
-    """Notes each call, and does what it is told."""
+    """Notes each call, and calls `act`."""
 
     def __init__(self, act: Callable[[list[Any], Context], None] | None = None) -> None:
         self.calls: list[Call] = []
@@ -123,11 +123,11 @@ class Handler:
 
     @property
     def keys(self) -> list[str]:
-        """Of each call."""
+        """The keys of all calls."""
         return [context.key for context, _ in self.calls]
 
     def keys_of_subjects(self) -> dict[Any, set[str]]:
-        """All that each subject's rows had."""
+        """Return all keys that the rows of each subject had."""
         found: dict[Any, set[str]] = {}
         for context, _ in self.calls:
             for part in context.subjects:
@@ -143,7 +143,7 @@ def dislikes(*subjects: str) -> Callable[[list[Any], Context], None]:
     return act
 
 
-def test_k8_a_batch_holds_several_subjects_and_the_context_says_which_rows_are_whose() -> None:
+def test_k8_a_batch_holds_several_subjects_and_the_context_has_the_rows_of_each() -> None:
     handler = Handler()
     sums = run(handler, rows("abcdefgh"))
 
@@ -192,7 +192,7 @@ def never_takes(batch: list[Any]) -> None:
     raise RuntimeError("not liked")
 
 
-def test_k8_a_batch_of_one_subject_is_told_as_without_packs() -> None:
+def test_k8_the_context_of_a_batch_of_one_subject_is_that_without_packs() -> None:
     packed, alone = Handler(), Handler()
     run(packed, rows("a", 25))
     run(alone, rows("a", 25), division=None)
@@ -252,7 +252,7 @@ EXPENSIVE = 100 * ord("b") + 1
 
 
 def price(row: dict[str, Any]) -> float:
-    """Beyond the five that a batch may cost, of one row."""
+    """Return a cost above the five that a batch may cost, for one row."""
     return 6.0 if row["n"] == EXPENSIVE else 1.0
 
 
@@ -263,7 +263,7 @@ COSTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("most", COSTS, ids=["packed", "alone"])
-def test_a_row_that_costs_more_than_a_batch_may_is_a_dead_letter_and_all_others_are_sent(
+def test_a_row_that_costs_more_than_a_batch_may_is_a_dead_letter_and_others_are_sent(
     most: dict[str, Any],
 ) -> None:
     dead: list[tuple[Any, list[int], str]] = []
@@ -285,21 +285,23 @@ def test_a_row_that_costs_more_than_a_batch_may_is_a_dead_letter_and_all_others_
 
 
 @pytest.mark.parametrize("most", COSTS, ids=["packed", "alone"])
-def test_without_dead_letters_such_a_row_fails_the_task_by_its_name(most: dict[str, Any]) -> None:
+def test_without_dead_letters_such_a_row_fails_the_task_and_is_named(most: dict[str, Any]) -> None:
     with pytest.raises(UnusableRowsError, match=r"a row of subject 'b' in .*: it costs 6, and"):
         run(Handler(), rows("abc", 4), cost=price, **most)
 
 
 @pytest.mark.parametrize("disliked", ["b", "abc"])
-def test_the_time_waited_is_that_of_the_batches_that_count(disliked: str) -> None:
+def test_the_waiting_time_is_that_of_batches_that_were_sent(disliked: str) -> None:
     sums = run(Handler(dislikes(*disliked)), rows("abc"), dead_letters=lambda dead: None)
 
     assert sums["batches"] == 3 - len(disliked)
     assert sums["longest_wait"] > 0
-    assert sums["waited"] <= sums["batches"] * sums["longest_wait"], "or the average is too long"
+    assert sums["waited"] <= sums["batches"] * sums["longest_wait"], (
+        "otherwise the average is too long"
+    )
 
 
-def test_k8_without_dead_letters_a_pack_that_fails_for_good_fails_the_task() -> None:
+def test_k8_without_dead_letters_a_pack_that_is_given_up_fails_the_task() -> None:
     with pytest.raises(BatchFailedError, match="6 rows of 3 subjects, 'a' to 'c', in micro-batch"):
         run(dislikes("b"), rows("abc"))
 
@@ -309,7 +311,7 @@ async def no_async(batch: list[Any], context: Context) -> None:
 
 
 @pytest.mark.parametrize("handler", [dislikes("b"), no_async])
-def test_k8_of_a_pack_that_fails_for_good_only_the_subjects_that_fail_are_dead(
+def test_k8_of_a_pack_that_is_given_up_only_the_failing_subjects_are_dead_letters(
     handler: Any,
 ) -> None:
     dead: list[tuple[Any, list[int], str]] = []
@@ -324,7 +326,7 @@ def test_k8_of_a_pack_that_fails_for_good_only_the_subjects_that_fail_are_dead(
     assert sums["cost"] == 12, "each subject is charged when it is sent by itself"
 
 
-def test_k8_subjects_that_are_sent_one_by_one_have_the_keys_that_they_have_in_the_pack() -> None:
+def test_k8_subjects_sent_one_by_one_have_the_keys_that_they_have_in_the_pack() -> None:
     handler = Handler(dislikes("b"))
     run(handler, rows("abc"), dead_letters=lambda batch: None)
 
@@ -337,7 +339,7 @@ def test_k8_subjects_that_are_sent_one_by_one_have_the_keys_that_they_have_in_th
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_k8_any_number_of_packs_may_fail_at_once(concurrency: int) -> None:
+def test_k8_any_number_of_packs_may_fail_at_the_same_time(concurrency: int) -> None:
     dead: list[int] = []
     given = rows("abcdefghijklmnopqrstuvwxyz" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 3)
     handler = Handler(dislikes(*"abcdefghijklmnopqrstuvwxyz"))
@@ -352,7 +354,7 @@ def test_k8_any_number_of_packs_may_fail_at_once(concurrency: int) -> None:
     assert sorted(dead) == numbers(rows("abcdefghijklmnopqrstuvwxyz", 3))
 
 
-def test_k8_partial_failure_names_rows_of_several_subjects() -> None:
+def test_k8_a_partial_failure_names_rows_of_several_subjects() -> None:
     dead: list[tuple[Any, list[int]]] = []
     named = {numbers(rows("b"))[1], *numbers(rows("d"))}
 
@@ -367,12 +369,12 @@ def test_k8_partial_failure_names_rows_of_several_subjects() -> None:
     handler = Handler(only_some)
     sums = run(handler, rows("abcde"), dead_letters=take_dead)
 
-    assert len(handler.calls) == 1, "it has said which rows failed: none is tried by itself"
+    assert len(handler.calls) == 1, "it has named the failed rows: no subject is sent alone"
     assert sorted(dead) == [("b", [9801]), ("d", numbers(rows("d")))]
     assert (sums["sent_rows"], sums["rejected_rows"]) == (7, 3)
 
 
-def test_k8_rows_that_partial_failure_names_are_tried_again_and_nothing_else_is() -> None:
+def test_k8_only_rows_that_a_partial_failure_names_are_tried_again() -> None:
     first = numbers(rows("b"))[:1] + numbers(rows("d"))
 
     def only_some(batch: list[Any], context: Context) -> None:
@@ -390,9 +392,7 @@ def test_k8_rows_that_partial_failure_names_are_tried_again_and_nothing_else_is(
     ]
 
 
-def test_k8_a_row_that_costs_more_than_the_limit_becomes_a_dead_letter_and_nothing_else_does() -> (
-    None
-):
+def test_k8_only_a_row_that_costs_more_than_the_limit_becomes_a_dead_letter() -> None:
     dead: list[int] = []
     handler = Handler()
 
@@ -413,7 +413,7 @@ def test_k8_a_row_that_costs_more_than_the_limit_becomes_a_dead_letter_and_nothi
         run(Handler(), rows("abc"), division=most, cost=price)
 
 
-def test_k3_k8_a_pack_is_acknowledged_as_one_and_a_replay_sends_the_others(
+def test_k3_k8_a_pack_is_acknowledged_as_a_whole_and_a_replay_sends_the_others(
     claimed: Claimed,
 ) -> None:
     def stops(batch: list[Any], context: Context) -> None:
@@ -430,14 +430,14 @@ def test_k3_k8_a_pack_is_acknowledged_as_one_and_a_replay_sends_the_others(
     assert again.keys == first.keys[-1:]
 
 
-def test_k3_k8_what_was_begun_without_packs_is_finished_and_nothing_is_sent_twice(
+def test_k3_k8_a_micro_batch_begun_without_packs_is_finished_and_nothing_is_sent_twice(
     claimed: Claimed,
 ) -> None:
     first, again = Handler(dislikes("d")), Handler()
     with pytest.raises(BatchFailedError):
         run(first, rows("abcde"), claimed(division=None), division=None, concurrency=1)
     claim = claimed()
-    assert claim.division is None, "of this micro-batch"
+    assert claim.division is None, "this micro-batch has none"
     run(again, rows("abcde"), claim, division=claim.division)
 
     assert again.batches == [numbers(rows("d")), numbers(rows("e"))]
@@ -446,7 +446,7 @@ def test_k3_k8_what_was_begun_without_packs_is_finished_and_nothing_is_sent_twic
     assert later.division == MOST
 
 
-def test_k3_k8_one_by_one_goes_on_one_by_one_in_a_replay_with_the_same_keys(
+def test_k3_k8_subjects_sent_one_by_one_are_so_in_a_replay_with_the_same_keys(
     claimed: Claimed,
 ) -> None:
     def no_room(batch: list[Any], context: Context) -> None:
@@ -464,7 +464,7 @@ def test_k3_k8_one_by_one_goes_on_one_by_one_in_a_replay_with_the_same_keys(
     assert first.keys[3] in again.keys
 
 
-def test_k8_late_rows_go_before_in_a_batch_of_their_own(claimed: Claimed) -> None:
+def test_k8_late_rows_are_sent_first_in_a_batch_of_their_own(claimed: Claimed) -> None:
     run(Handler(), rows("bd", 1, since=5), claimed(1))
     mixed = sorted(rows("abcd", 2) + rows("abcd", 2, since=6), key=lambda row: row["subject"])
     handler = Handler()
@@ -478,7 +478,7 @@ def test_k8_late_rows_go_before_in_a_batch_of_their_own(claimed: Claimed) -> Non
     assert sums["late_rows"] == 4
 
 
-def test_k8_what_follows_late_rows_waits_also_if_these_fail(claimed: Claimed) -> None:
+def test_k8_rows_after_late_rows_wait_even_if_the_late_ones_fail(claimed: Claimed) -> None:
     run(Handler(), rows("abcd", 1, since=5), claimed(1))
     mixed = sorted(rows("abcd", 2) + rows("abcd", 2, since=6), key=lambda row: row["subject"])
 
@@ -500,10 +500,10 @@ def test_k8_what_follows_late_rows_waits_also_if_these_fail(claimed: Claimed) ->
     assert sorted(dead) == numbers(rows("bc"))
 
 
-def test_k8_rows_that_cannot_be_sent_do_not_keep_others_of_their_pack(claimed: Claimed) -> None:
+def test_k8_rows_that_cannot_be_sent_do_not_hold_up_others_of_their_pack(claimed: Claimed) -> None:
     given = rows("abc")
     given[2]["time"] = None
-    nobodys = {"subject": None, "time": 3, "n": 7}
+    without_subject = {"subject": None, "time": 3, "n": 7}
     dead: dict[int, str] = {}
 
     def take_dead(batch: list[Any], context: Context) -> None:
@@ -511,7 +511,7 @@ def test_k8_rows_that_cannot_be_sent_do_not_keep_others_of_their_pack(claimed: C
 
     handler = Handler()
     for _ in range(2):
-        sums = run(handler, [nobodys, *given], claimed(), dead_letters=take_dead)
+        sums = run(handler, [without_subject, *given], claimed(), dead_letters=take_dead)
 
     assert dead == {7: "it has no subject", given[2]["n"]: "it has no time"}
     assert handler.batches == [numbers(given[:2] + given[3:])]
@@ -525,7 +525,7 @@ def test_k8_the_gate_decides_by_subject_and_a_replay_has_the_same_packs(
     store = RedisEntityStore(url, name="devices")
     first, again = Handler(dislikes("h")), Handler()
     with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
-        for subject in "abdefgh":  # not c, nor i
+        for subject in "abdefgh":  # c and i are not registered
             gate.register(subject)
         with pytest.raises(BatchFailedError):
             run(first, rows("abcdefghi"), claimed(), gate=store, concurrency=1)
@@ -548,7 +548,7 @@ def test_k8_a_pack_that_costs_more_than_the_limit_is_sent_by_subjects() -> None:
 
 
 @pytest.mark.parametrize(("subjects", "divided"), [("ab", True), ("a", False)])
-def test_k8_a_pack_that_no_longer_fits_a_limit_that_was_lowered_is_sent_by_subjects(
+def test_k8_a_pack_that_no_longer_fits_a_lowered_limit_is_sent_by_subjects(
     subjects: str, divided: bool
 ) -> None:
     units = [
@@ -565,7 +565,7 @@ def test_k8_a_pack_that_no_longer_fits_a_limit_that_was_lowered_is_sent_by_subje
     assert (delivery.failed is None) == divided
 
 
-def test_k8_a_handler_is_given_no_more_than_rows_and_cost_allow() -> None:
+def test_k8_a_handler_receives_no_more_than_rows_and_cost_allow() -> None:
     handler = Handler()
     run(
         handler,

@@ -1,5 +1,5 @@
-"""What becomes of rows when a handler changes them, names some of them, or cannot be given them:
-a task of a sink, without Spark."""
+"""Rows that a handler changes, that it names as failed, or that it cannot receive: a task of a
+sink, without Spark."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def run(
     batch: pa.RecordBatch,
     claim: SendClaim | None = None,
     most: int = 10,
-    **told: Any,
+    **options: Any,
 ) -> dict[str, float]:
-    sending = DeliveryOptions(handler=handler, **{"cost": 1.0, "rows": "dict", **told})
+    sending = DeliveryOptions(handler=handler, **{"cost": 1.0, "rows": "dict", **options})
     (sums,) = TaskJob(sending, COLUMNS, Cut(most), "number", "orders", 1, claim).run([batch])
     return {name: sums.column(name)[0].as_py() for name in sums.schema.names}
 
@@ -60,7 +60,7 @@ RETRIED: dict[str, Any] = {"retry": wait_fixed(0.01), "max_attempts": 3}
 
 
 @pytest.mark.parametrize("rows", ["dict", "row", "tuple", "arrow"])
-def test_each_attempt_and_a_dead_letter_see_the_rows_as_they_came(rows: str) -> None:
+def test_each_attempt_and_a_dead_letter_have_the_rows_as_they_came(rows: str) -> None:
     seen: list[list[Any]] = []
     dead: list[list[Any]] = []
 
@@ -82,7 +82,7 @@ def test_each_attempt_and_a_dead_letter_see_the_rows_as_they_came(rows: str) -> 
 
 
 class Partly:
-    """A handler that does not like some numbers, and names their rows."""
+    """A handler that refuses some numbers, and names their rows."""
 
     def __init__(self, bad: set[int], cause: BaseException | None = None, until: int = 99) -> None:
         self.bad = bad
@@ -124,7 +124,7 @@ def test_only_rows_that_a_handler_names_are_tried_again_under_a_key_of_their_own
     assert (sums["sent_rows"], sums["retries"]) == (5, 2)
 
 
-def test_fewer_rows_fail_each_time() -> None:
+def test_fewer_rows_may_fail_at_each_attempt() -> None:
     dead: list[Any] = []
 
     class Shrinking(Partly):
@@ -149,7 +149,7 @@ def test_fewer_rows_fail_each_time() -> None:
     assert [len(batch) for batch in dead] == [1]
 
 
-def test_a_partial_failure_that_names_strangers_fails_the_whole_batch() -> None:
+def test_a_partial_failure_with_rows_of_other_batches_fails_the_whole_batch() -> None:
     def strange(batch: Any) -> None:
         raise PartialFailure([dict(batch[0])])
 
@@ -222,7 +222,7 @@ def refuses(numbers: set[int]) -> Any:
     return handler
 
 
-def test_k3_rows_that_were_sent_and_are_gone_in_a_replay_stop_the_query(
+def test_k3_rows_that_were_sent_and_are_missing_in_a_replay_stop_the_query(
     shared_redis: EmbeddedRedis,
 ) -> None:
     with pytest.raises(BatchFailedError):
@@ -254,7 +254,7 @@ def test_a_limit_that_does_not_answer_fails_the_task_after_its_patience(away: Pr
         run(lambda rows: None, table([1, 2]), limiter=limiter, patience=0.5)
 
 
-def test_a_limit_that_refuses_the_task_fails_it_with_the_command_that_helps(
+def test_a_limit_that_refuses_the_task_fails_it_with_a_command_to_run(
     shared_redis: EmbeddedRedis,
 ) -> None:
     url = shared_redis.url
@@ -294,7 +294,7 @@ def test_a_limit_that_is_only_busy_does_not_fail_the_task(shared_redis: Embedded
     assert time.monotonic() - began > patience
 
 
-def test_what_is_reserved_goes_on_while_the_limit_is_away(away: Proxy) -> None:
+def test_reserved_capacity_is_used_while_the_limit_is_away(away: Proxy) -> None:
     limiter = LimiterConfig(
         url=away.url, name="shop", shared_capacity=100, factor=10, reserved_capacity=10, period=0.2
     )
@@ -310,7 +310,7 @@ def test_what_is_reserved_goes_on_while_the_limit_is_away(away: Proxy) -> None:
     [on_a_loop, lambda rows: (row for row in rows), lambda rows: map(print, rows)],
     ids=["a coroutine", "a generator", "a map"],
 )
-def test_dead_letters_of_which_nothing_was_run_are_not_gone(returns: Any) -> None:
+def test_dead_letters_whose_target_did_not_run_fail_the_task(returns: Any) -> None:
     with pytest.raises(BatchFailedError, match="NothingRunError"):
         run(in_a_thread, table([1, 2]), dead_letters=lambda rows: returns(rows))
 
@@ -342,7 +342,7 @@ def test_rows_may_be_named_by_numbers_of_numpy() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_ends_a_program_or_a_task_of_the_handler_fails_its_batch_alone(
+def test_an_error_that_would_end_the_process_or_its_task_fails_only_its_batch(
     error: type[BaseException], is_async: bool
 ) -> None:
     dead: list[Any] = []
@@ -369,10 +369,10 @@ def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
     def take(rows: list[Any], context: Context) -> None:
         sent.extend((row["time"], context.late) for row in rows)
 
-    def bury(rows: list[Any], context: Context) -> None:
+    def take_dead(rows: list[Any], context: Context) -> None:
         dead.extend((row["time"], context.reason) for row in rows)
 
-    sending = DeliveryOptions(handler=take, rows="dict", dead_letters=bury)
+    sending = DeliveryOptions(handler=take, rows="dict", dead_letters=take_dead)
     for batch, times in ((1, [-math.inf, 1.0, 2.0, math.inf]), (2, [3.0])):
         rows = table(list(range(len(times)))).set_column(1, "time", pa.array(times))
         claim = claimed(shared_redis.url, batch=batch)
@@ -383,7 +383,7 @@ def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
     assert dead == [(-math.inf, "its time is -inf"), (math.inf, "its time is inf")]
 
 
-def test_a_cost_that_fails_is_named() -> None:
+def test_the_error_names_a_cost_that_fails() -> None:
     for cost in (lambda row: row["nothing"], lambda row: "much"):
         with pytest.raises(UnusableRowsError, match="cost, a function of a row, has failed for ro"):
             run(lambda rows: None, table([1]), cost=cost)

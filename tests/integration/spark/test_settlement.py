@@ -1,4 +1,5 @@
-"""Law Z in Spark: a handler says through its context what its batch, or some of it, has cost."""
+"""Law Z in Spark: a handler settles the actual cost of its batch, or of parts of it, through its
+context."""
 
 from __future__ import annotations
 
@@ -25,23 +26,23 @@ from tests.integration.spark.test_costs import rows, run
 from tests.integration.spark.test_packs import Handler
 
 PER = 1_200.0
-"""Seconds: far more than a test may take."""
+"""Seconds: much longer than a test may take."""
 TOKENS = Rate(100, per=PER, burst=100)
 MANY = Limits(requests=Rate(1_000, per=PER, burst=1_000), tokens=TOKENS, calls=InFlight(2))
 ROWS = rows(50)
-"""A hundred, in batches of ten."""
+"""A hundred rows, in batches of ten."""
 Settle = Callable[[Any, Context], None]
 
 
-def sent(redis: EmbeddedRedis, name: str, settle: Settle, **told: Any) -> Handler:
-    """Sends all rows, each estimated to cost a twentieth of the tokens there are: it ends in time
-    only if what is settled may be spent again."""
+def sent(redis: EmbeddedRedis, name: str, settle: Settle, **options: Any) -> Handler:
+    """Send all rows, each with an estimate of a twentieth of all tokens: this ends in time only if
+    settled tokens may be spent again."""
     handler = Handler(settle)
     limiter = LimiterConfig(
         url=redis.url, name=name, shared_capacity=MANY, lease_time=1.0, max_interval=0.1
     )
     costs = {"cost": {"tokens": 5}, "batch_cost": {"requests": 1, "calls": 1}}
-    run(handler, ROWS, **{"limiter": limiter, **costs, **told})
+    run(handler, ROWS, **{"limiter": limiter, **costs, **options})
     assert sorted({n for batch in handler.batches for n in batch}) == [row["n"] for row in ROWS]
     return handler
 
@@ -65,7 +66,7 @@ def each_row(batch: list[Any], context: Context) -> None:
         ("rows", each_row),
     ],
 )
-def test_z_what_a_handler_settles_may_be_spent_again(
+def test_z_capacity_that_a_handler_settles_may_be_spent_again(
     name: str, settle: Settle, shared_redis: EmbeddedRedis
 ) -> None:
     handler = sent(shared_redis, f"settled-{name}", settle)
@@ -73,7 +74,7 @@ def test_z_what_a_handler_settles_may_be_spent_again(
     assert len(handler.calls) == 10
 
 
-def test_z_numbers_are_settled_where_the_limit_has_one_dimension(
+def test_z_numbers_can_be_settled_if_the_limit_has_one_dimension(
     shared_redis: EmbeddedRedis,
 ) -> None:
     limiter = LimiterConfig(
@@ -101,8 +102,8 @@ def test_z_rows_of_arrow_are_settled_by_their_numbers(shared_redis: EmbeddedRedi
     limiter = LimiterConfig(
         url=shared_redis.url, name="arrow", shared_capacity=MANY, lease_time=1.0, max_interval=0.1
     )
-    told: dict[str, Any] = {"cost": {"tokens": 5}, "batch_cost": {"calls": 1}}
-    run(settle, ROWS, limiter=limiter, rows="arrow", **told)
+    options: dict[str, Any] = {"cost": {"tokens": 5}, "batch_cost": {"calls": 1}}
+    run(settle, ROWS, limiter=limiter, rows="arrow", **options)
     assert sorted(found) == [row["n"] for row in ROWS]
 
 
@@ -115,7 +116,7 @@ def test_z4_each_attempt_is_settled_by_itself(shared_redis: EmbeddedRedis) -> No
             context.settle({"tokens": 0}, rows=[row])
         context.settle({"tokens": 1}, rows=batch[4:])
         if context.attempt == 1:
-            raise RuntimeError("not at once")
+            raise RuntimeError("not the first time")
 
     handler = sent(shared_redis, "attempts", settle, retry=wait_fixed(0.01))
 
@@ -169,12 +170,12 @@ WRONG: list[tuple[type[Exception], str, Settle]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "said", "settle"), WRONG)
-def test_z_what_cannot_be_settled_is_refused_and_changes_nothing(
-    kind: type[Exception], said: str, settle: Settle, shared_redis: EmbeddedRedis
+@pytest.mark.parametrize(("kind", "message", "settle"), WRONG)
+def test_z_a_wrong_settlement_is_refused_and_changes_nothing(
+    kind: type[Exception], message: str, settle: Settle, shared_redis: EmbeddedRedis
 ) -> None:
     def tries(batch: list[Any], context: Context) -> None:
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             settle(batch, context)
         context.settle({"tokens": 5}, rows=batch)
 
@@ -201,7 +202,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "cut": Cut(1, each=True),
     },
 }
-"""What the tasks of each kind of sink are given; `built` are those of EventTimeSink."""
+"""The arguments of the tasks of each kind of sink; `built` has those of EventTimeSink."""
 
 
 def built(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -296,7 +297,7 @@ def test_without_a_limit_settling_is_checked_and_has_no_effect() -> None:
     assert len(handler.calls) == 10
 
 
-def test_a_context_that_travels_has_the_facts_and_not_the_call() -> None:
+def test_a_context_that_was_pickled_has_the_facts_but_cannot_settle() -> None:
     handler = Handler()
     run(handler, ROWS, cost=1)
     for context, _ in handler.calls:
@@ -310,8 +311,8 @@ parts = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=8)
 
 
 @given(st.lists(st.integers(0, 9), min_size=10, max_size=10), parts, st.integers(0, 5))
-def test_z3_the_total_is_what_was_charged_with_the_true_cost_of_each_part(
-    each: list[int], said: list[tuple[int, int]], batch_cost: int
+def test_z3_the_total_is_the_charge_with_the_actual_cost_of_each_part(
+    each: list[int], settled: list[tuple[int, int]], batch_cost: int
 ) -> None:
     def estimate(places: Any) -> float:
         return float(sum(each[place] for place in places))
@@ -321,7 +322,7 @@ def test_z3_the_total_is_what_was_charged_with_the_true_cost_of_each_part(
         Costs({"a": sum(each) + batch_cost, "b": 7}), lambda places: Costs({"a": estimate(places)})
     )
     truth: dict[int, int] = {}
-    for pair, actual in said:
+    for pair, actual in settled:
         rows_of_it = [2 * pair, 2 * pair + 1]
         truth[pair] = actual
         expected = batch_cost + sum(

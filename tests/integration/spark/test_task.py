@@ -1,4 +1,4 @@
-"""A task of a sink without Spark: what becomes of rows when a handler misbehaves (laws K2, K3)."""
+"""A task of a sink without Spark: its rows when a handler fails or hangs (laws K2, K3)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def claimed(
 
 
 def rows(subject: str | None = "a", size: int = 6, **others: pa.Array) -> pa.RecordBatch:
-    """`others` are columns beside these, or in their place."""
+    """Return rows of a subject. `others` are additional columns, or columns in place of these."""
     numbers = list(range(size))
     subjects = pa.array([subject] * size, pa.string())
     plain = {"subject": subjects, "time": numbers, "n": numbers}
@@ -78,15 +78,15 @@ def run(
     shape: tuple[Columns, Cut] = IN_ORDER,
     subjects: str = "ab",
     gate: RedisEntityStore | None = None,
-    **told: Any,
+    **options: Any,
 ) -> dict[str, float]:
-    sending = DeliveryOptions(handler=handler, cost=1.0, rows="dict", **told)
+    sending = DeliveryOptions(handler=handler, cost=1.0, rows="dict", **options)
     job = TaskJob(sending, *shape, "number", "orders", 1, claim, gate=gate)
     (sums,) = job.run([rows(subject) for subject in subjects])
     return {name: sums.column(name)[0].as_py() for name in sums.schema.names}
 
 
-def test_each_call_of_the_handler_counts_with_its_time_also_one_that_fails() -> None:
+def test_the_time_of_each_handler_call_counts_even_if_it_fails() -> None:
     took: list[float] = []
 
     def fails_at_first(batch: list[Any], context: Context) -> None:
@@ -103,9 +103,9 @@ def test_each_call_of_the_handler_counts_with_its_time_also_one_that_fails() -> 
 
     for handler in (fails_at_first, on_a_loop):
         took.clear()
-        told = run(handler, None, retry=wait_fixed(0.01), max_attempts=2)
-        assert (told["batches"], told["retries"], told["calls"]) == (6, 2, 8)
-        assert sum(took) <= told["handling"] <= 8 * LONG
+        sums = run(handler, None, retry=wait_fixed(0.01), max_attempts=2)
+        assert (sums["batches"], sums["retries"], sums["calls"]) == (6, 2, 8)
+        assert sum(took) <= sums["handling"] <= 8 * LONG
 
 
 def hangs(batch: list[Any], context: Context) -> None:
@@ -133,7 +133,7 @@ def test_k2_a_handler_that_does_not_return_fails_the_task_and_its_rows_are_not_l
         run(handler, None, shape, max_operation_time=1)
 
 
-def test_k7_nobody_takes_over_at_once_from_a_handler_that_does_not_return(
+def test_k7_no_task_takes_over_from_a_hanging_handler_before_its_lease_ends(
     shared_redis: EmbeddedRedis,
 ) -> None:
     claim = claimed(shared_redis.url, lease=60)
@@ -147,12 +147,12 @@ def test_k7_nobody_takes_over_at_once_from_a_handler_that_does_not_return(
         until(lambda: client.hget(fence, "epoch") != claim.epoch)
         taking.join(0.3)
         assert taking.is_alive()
-        client.delete(senders)  # as if its lease were over
+        client.delete(senders)  # as if its lease had ended
     taking.join(LONG)
     assert not taking.is_alive()
 
 
-def test_what_is_cancelled_while_it_is_written_down_harms_nothing_else(
+def test_a_task_cancelled_during_its_acknowledgement_breaks_nothing_else(
     shared_redis: EmbeddedRedis,
 ) -> None:
     async def cancels_itself(batch: list[Any], context: Context) -> None:
@@ -190,7 +190,7 @@ def test_batches_of_rows_in_no_order_have_keys_of_their_own() -> None:
     assert (retried, 1) in keys
 
 
-def test_k2_a_target_for_dead_letters_that_fails_is_asked_again_and_then_the_task_fails() -> None:
+def test_k2_a_failing_target_for_dead_letters_is_tried_again_and_then_the_task_fails() -> None:
     asked: list[Any] = []
 
     def refuses(batch: list[Any], context: Context) -> None:
@@ -205,7 +205,7 @@ def test_k2_a_target_for_dead_letters_that_fails_is_asked_again_and_then_the_tas
     assert asked
 
 
-def test_secrets_are_not_in_what_travels() -> None:
+def test_objects_that_are_sent_to_executors_show_no_secrets() -> None:
     place = Place("redis://:secret@db", "test", "orders")
 
     assert "secret" not in repr(place)
@@ -216,7 +216,7 @@ def no(batch: list[Any], context: Context) -> None:
     raise RuntimeError("no")
 
 
-def test_k3_what_waits_in_a_gate_does_not_wait_twice_when_its_task_fails(
+def test_k3_rows_held_by_a_gate_are_not_held_twice_when_their_task_fails(
     shared_redis: EmbeddedRedis,
 ) -> None:
     url, store = shared_redis.url, RedisEntityStore(shared_redis.url, name="devices")
@@ -232,7 +232,7 @@ def test_k3_what_waits_in_a_gate_does_not_wait_twice_when_its_task_fails(
             assert [message["n"] for message in release.messages] == list(range(6))
 
 
-def test_k3_what_waits_in_a_gate_comes_after_what_is_refused_of_its_subject(
+def test_k3_rows_held_by_a_gate_come_after_refused_rows_of_their_subject(
     shared_redis: EmbeddedRedis,
 ) -> None:
     url, dead = shared_redis.url, list[int]()
@@ -265,7 +265,7 @@ def notes(batch: list[Any], context: Context) -> None:
         at_the_second.pop()()
 
 
-def test_k4_k7_while_redis_is_away_nothing_begins_and_what_was_charged_is_charged_anew(
+def test_k4_k7_while_redis_is_away_no_call_begins_and_charges_are_made_again(
     proxy: Proxy,
 ) -> None:
     away: list[float] = []
@@ -289,22 +289,26 @@ def test_k4_k7_while_redis_is_away_nothing_begins_and_what_was_charged_is_charge
     assert verify(noted, 4).holds
 
 
-def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
+def test_rows_that_are_not_sent_cost_nothing_with_any_number_of_dead_letter_attempts() -> None:
     tries: list[int] = []
 
-    def bury(batch: list[Any]) -> None:
+    def take_dead(batch: list[Any]) -> None:
         tries.append(len(batch))
         if len(tries) == 1:
-            raise OSError("the place is away")
+            raise OSError("the target is away")
 
-    nobodys = rows(None)
+    without_subject = rows(None)
     sending = DeliveryOptions(
-        handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
+        handler=lambda batch: None,
+        cost=5.0,
+        rows="dict",
+        dead_letters=take_dead,
+        retry=wait_fixed(0.01),
     )
-    (sums,) = TaskJob(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
-    told = {name: sums.column(name)[0].as_py() for name in sums.schema.names}
+    (sums,) = TaskJob(sending, *IN_ORDER, "number", "orders", 1, None).run([without_subject])
+    found = {name: sums.column(name)[0].as_py() for name in sums.schema.names}
     assert tries == [2, 2, 2, 2]
-    assert (told["rejected_rows"], told["retries"], told["cost"]) == (6, 1, 0)
+    assert (found["rejected_rows"], found["retries"], found["cost"]) == (6, 1, 0)
 
 
 def test_costs_may_be_decimals() -> None:
@@ -315,7 +319,7 @@ def test_costs_may_be_decimals() -> None:
     assert sums.column("cost")[0].as_py() == 9.0
 
 
-def test_k3_what_fails_a_task_keeps_none_of_the_batches_that_it_stops() -> None:
+def test_k3_the_error_of_a_task_keeps_no_batches_in_memory() -> None:
     sending = DeliveryOptions(handler=hangs, cost=1.0, rows="dict")
     of = MicroBatchId("orders", 1, "checkpoint", "number")
     delivery = Delivery(sending, of, AsDict(), Sums())
@@ -329,7 +333,7 @@ def test_k3_what_fails_a_task_keeps_none_of_the_batches_that_it_stops() -> None:
     assert max(depths) < 10, "each raise is an error of its own"
 
 
-def test_k2_a_handler_of_which_nothing_was_run_has_sent_nothing() -> None:
+def test_k2_a_handler_that_did_not_run_has_sent_nothing() -> None:
     def generate(batch: list[Any], context: Context) -> Iterator[Any]:
         yield from batch
 

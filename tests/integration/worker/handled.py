@@ -58,7 +58,7 @@ class KeeperTime:
     """Seconds of a lease, and of a call of the handler."""
 
     OPTIONS: ClassVar[dict[str, Any]] = {"lease_time": LEASE, "max_operation_time": 10 * LEASE}
-    """Of a Worker with this clock."""
+    """The options of a Worker with this clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.extended: Counter[str] = Counter()
@@ -77,7 +77,7 @@ class KeeperTime:
         monkeypatch.setattr(Consumer, "extend", noted)
 
     def monotonic(self) -> float:
-        """Stands for time.monotonic."""
+        """Replace time.monotonic in the code of the lease keeper."""
         return time.monotonic() + self._ahead
 
     def next_extension(self) -> None:

@@ -32,11 +32,11 @@ class HeldUp:
         monkeypatch.setattr(Consumer, "settle", slow)
 
     def wait(self) -> None:
-        """Until settling is held up."""
+        """Wait until settling is held up."""
         assert self._began.wait(LONG)
 
     def go_on(self) -> None:
-        """Let it settle."""
+        """Let the call that is held up settle."""
         self._go_on.set()
 
 

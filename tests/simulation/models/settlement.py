@@ -7,9 +7,9 @@ what the design consists of: without one of them, the judge has to find windows 
 The design it confirms:
 
 * A ledger keeps which share of it `stayed` since a spend: the product of what was kept at each
-  hand-over. A refund is taken from the share that stayed, the rest of it is dropped. (Taken in full
-  from the same slice it would not break a window either: all ledgers together still count no less
-  than was spent, and for as long. Taken from other slices, it would.)
+  hand-over. A refund is taken in full from what stayed of its own entry, as far as that suffices:
+  all ledgers together still count no less than was spent, and for as long. Taken from other slices,
+  it would break a window.
 * An excess counts in full: the share that stayed where the spend was entered, the rest is sent to
   the pool as a debt. (Entered in full at its payer, it is lost if that has handed over everything
   since, and blocks what little it has left, if it has kept a little.)
@@ -350,7 +350,7 @@ class Instance:
             elif more < 0:
                 if "refunds keep to what stayed" not in w.rules:
                     stayed = 1.0
-                self.ledger.take(call.at, -more * stayed)
+                self.ledger.take(call.at, min(-more, before * stayed))
 
     # Asking.
 

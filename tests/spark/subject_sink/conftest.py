@@ -1,4 +1,4 @@
-"""A SubjectSink that notes what it is given."""
+"""A SubjectSink that notes the rows that it sends."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sink(shared_redis: EmbeddedRedis, log: Path) -> Made:
-    """A sink that notes what it is given, unless told otherwise."""
+    """A sink that notes its rows, with any other options."""
 
-    def made(handler: Any = None, **told: Any) -> SubjectSink:
+    def made(handler: Any = None, **options: Any) -> SubjectSink:
         defaults: dict[str, Any] = {
             "subject": "subject",
             "time": "at",
@@ -32,6 +32,6 @@ def sink(shared_redis: EmbeddedRedis, log: Path) -> Made:
             "partitions": 2,
             "lease_time": 1,
         }
-        return SubjectSink(handler or noting(take, log), **(defaults | told))
+        return SubjectSink(handler or noting(take, log), **(defaults | options))
 
     return made

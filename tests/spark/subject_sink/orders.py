@@ -1,4 +1,4 @@
-"""Rows for a SubjectSink, and what it was given of them."""
+"""Rows for a SubjectSink, and the rows that its handler has received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SubjectSink does when a query has changed under a micro-batch, and with unusual values."""
+"""A SubjectSink whose query has changed during a micro-batch, and one with unusual values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tests.spark.handlers import fail_at, note, notes, noting, take
 from tests.spark.subject_sink.orders import ROWS, Made, at, frame, taken
 
 
-def stopped_half_way(sink: Made, log: Path, rows: DataFrame, **told: Any) -> Made:
-    """A sink that has sent rows 10 and 20 of each subject, and then failed; and then is well."""
+def stopped_half_way(sink: Made, log: Path, rows: DataFrame, **options: Any) -> Made:
+    """Return a sink that sent rows 10 and 20 of each subject and then failed; it does not fail
+    again."""
 
     def made(handler: Any = None, **more: Any) -> Any:
-        return sink(handler, max_batch_size=1, **told, **more)
+        return sink(handler, max_batch_size=1, **options, **more)
 
     with pytest.raises(PySparkException, match="is not liked"):
         made(noting(fail_at, log, number=30))(rows, 5)
@@ -43,7 +44,7 @@ def test_k3_a_filter_that_drops_rows_that_were_sent_stops_the_query(
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "options"),
     [
         ("where subject <> 'a'", {}),
         pytest.param("upper(subject) as subject", {}, marks=pytest.mark.long),
@@ -53,13 +54,13 @@ def test_k3_a_filter_that_drops_rows_that_were_sent_stops_the_query(
         ),
     ],
 )
-def test_k3_a_subject_that_is_gone_or_has_another_name_stops_the_query(
-    spark: SparkSession, sink: Made, log: Path, change: str, told: dict[str, Any]
+def test_k3_a_subject_that_is_missing_or_has_another_name_stops_the_query(
+    spark: SparkSession, sink: Made, log: Path, change: str, options: dict[str, Any]
 ) -> None:
-    told = {"partitions": 1} | told  # no task beside the one that fails goes on sending
+    options = {"partitions": 1} | options  # no other task goes on sending
     rows = frame(spark, ROWS).selectExpr("*", "ascii(subject) as lane")
     with pytest.raises(PySparkException, match="is not liked"):
-        sink(noting(fail_at, log, number=30), max_batch_size=1, **told)(rows, 5)
+        sink(noting(fail_at, log, number=30), max_batch_size=1, **options)(rows, 5)
     sent = notes(log)
     assert [20] in [one["numbers"] for one in sent]
 
@@ -71,10 +72,10 @@ def test_k3_a_subject_that_is_gone_or_has_another_name_stops_the_query(
     with pytest.raises(
         ChangedSinkError, match=r"of micro-batch 5 of query 'orders' were sent befo"
     ):
-        sink(max_batch_size=1, **told)(changed, 5)
+        sink(max_batch_size=1, **options)(changed, 5)
     assert notes(log) == sent
 
-    sink(max_batch_size=1, **told)(rows, 5)
+    sink(max_batch_size=1, **options)(rows, 5)
     numbers = sorted(number for one in notes(log) for number in one["numbers"])
     assert numbers == sorted(n for _, _, n in ROWS)
 
@@ -90,7 +91,7 @@ def test_k3_columns_in_another_order_are_the_same_rows(
     assert taken(log, "a") == [[10], [20], [30]]
 
 
-def test_k3_columns_that_differ_in_each_run_are_left_out_of_what_identifies_a_row(
+def test_k3_columns_that_differ_in_each_run_have_to_be_left_out_of_identity(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     def computed() -> DataFrame:
@@ -109,7 +110,7 @@ def test_k3_columns_that_differ_in_each_run_are_left_out_of_what_identifies_a_ro
         sink(identity=["m"])(computed(), 6)
 
 
-def test_intervals_of_months_are_refused_by_the_name_of_their_column(
+def test_intervals_of_months_are_refused_with_the_name_of_their_column(
     spark: SparkSession, sink: Made
 ) -> None:
     rows = frame(spark, ROWS).selectExpr("*", "array(INTERVAL '1' MONTH) as spans")
@@ -119,7 +120,7 @@ def test_intervals_of_months_are_refused_by_the_name_of_their_column(
 
 
 def far(rows: list[Any], *, path: str) -> None:
-    """Notes until when its rows hold."""
+    """Note the column `until` of each row."""
     for row in rows:
         note(path, {"n": row["n"], "until": row["until"]})
 
@@ -140,8 +141,8 @@ def test_a_time_after_the_year_9999_is_a_dead_letter(
     assert made.last is not None
     assert (made.last.sent_rows, made.last.rejected_rows) == (8, 1)
     if target == "function":
-        (told,) = notes(dead)
-        assert (told["numbers"], told["reason"][:11]) == ([20], "its until (")
+        (noted,) = notes(dead)
+        assert (noted["numbers"], noted["reason"][:11]) == ([20], "its until (")
     else:
         (row,) = spark.read.parquet(str(dead)).where(f"until = {last}").select("n").collect()
         assert row.n == 20
@@ -155,7 +156,7 @@ def test_a_time_after_the_year_9999_is_a_dead_letter(
     ],
     ids=["where a null is", "in which array an element is"],
 )
-def test_k3_rows_that_differ_only_inside_a_nested_value_are_others(
+def test_k3_rows_that_differ_only_inside_a_nested_value_are_different(
     spark: SparkSession, sink: Made, log: Path, sent: str, unsent: str
 ) -> None:
     rows = frame(spark, [("a", at(1), 10), ("a", at(1), 20)])

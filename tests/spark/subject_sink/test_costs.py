@@ -1,4 +1,4 @@
-"""What a SubjectSink spends, and what it holds."""
+"""The capacity that a SubjectSink spends, and holds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
         ("column", 189.0),
     ],
 )
-def test_a_row_costs_what_was_said(spark: SparkSession, sink: Made, cost: Any, sum_: float) -> None:
+def test_a_row_costs_the_given_cost(
+    spark: SparkSession, sink: Made, cost: Any, sum_: float
+) -> None:
     made = sink(cost=functions.col("n") if cost == "column" else cost)
 
     made(frame(spark, ROWS), 0)
@@ -40,14 +42,16 @@ def test_a_row_costs_what_was_said(spark: SparkSession, sink: Made, cost: Any, s
     assert made.last.cost == sum_
 
 
-def test_no_batch_costs_more_than_it_may(spark: SparkSession, sink: Made, log: Path) -> None:
+def test_no_batch_costs_more_than_max_batch_cost(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
     sink(cost="n", max_batch_cost=50)(frame(spark, ROWS), 0)
 
     assert taken(log, "a") == [[10, 20], [30]]
     assert taken(log, "c") == [[12, 22], [32]]
 
 
-def test_a_cost_that_is_none_is_an_error(spark: SparkSession, sink: Made) -> None:
+def test_a_cost_of_null_is_an_error(spark: SparkSession, sink: Made) -> None:
     with pytest.raises(
         PySparkException,
         match=r"of subject 'a' in micro-batch \d+ of query 'orders' is null, negative",
@@ -55,17 +59,17 @@ def test_a_cost_that_is_none_is_an_error(spark: SparkSession, sink: Made) -> Non
         sink(cost="if(n = 10, null, n)")(frame(spark, ROWS), 0)
 
 
-def test_what_costs_more_than_there_ever_is_fails_with_a_hint(
+def test_a_batch_that_costs_more_than_the_limit_fails_with_advice(
     spark: SparkSession, sink: Made, shared_redis: EmbeddedRedis, tmp_path: Path
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=2, factor=1)
 
-    told: dict[str, Any] = {"limiter": limiter, "order": "global", "max_batch_size": 3}
+    options: dict[str, Any] = {"limiter": limiter, "order": "global", "max_batch_size": 3}
     with pytest.raises(PySparkException, match="max_batch_cost"):
-        sink(**told)(frame(spark, ROWS), 0)
+        sink(**options)(frame(spark, ROWS), 0)
 
     dead = noting(take, tmp_path / "dead")
-    sink(**told, dead_letters=dead, query="others")(frame(spark, ROWS), 0)
+    sink(**options, dead_letters=dead, query="others")(frame(spark, ROWS), 0)
     assert len(notes(tmp_path / "dead")) == 3
 
 
@@ -100,7 +104,7 @@ def test_a_batch_of_one_subject_costs_no_more_than_the_limit_can_grant(
 API = Limits(requests=Rate(5_000), tokens=Rate(5_000), calls=InFlight(2))
 
 
-def test_v3_a_row_costs_in_each_dimension_what_was_said_and_a_batch_besides(
+def test_v3_rows_and_batches_cost_the_given_amount_of_each_dimension(
     spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="api", shared_capacity=API)
@@ -137,14 +141,14 @@ def test_v7_packs_are_bounded_in_each_dimension(
 
 
 def test_a_text_is_refused_as_a_cost(spark: SparkSession, sink: Made) -> None:
-    said = r"must be a number; subject is a string. Cast it: 'cast\(subject as double\)'"
-    with pytest.raises(ArgumentError, match=rf"cost {said}"):
+    advice = r"must be a number; subject is a string. Cast it: 'cast\(subject as double\)'"
+    with pytest.raises(ArgumentError, match=rf"cost {advice}"):
         sink(cost="subject")(frame(spark, ROWS), 0)
-    with pytest.raises(ArgumentError, match=rf"cost\['tokens'\] {said}"):
+    with pytest.raises(ArgumentError, match=rf"cost\['tokens'\] {advice}"):
         sink(cost={"tokens": functions.col("subject")})(frame(spark, ROWS), 0)
 
 
-def test_k4_an_empty_micro_batch_asks_nobody_for_capacity(
+def test_k4_an_empty_micro_batch_asks_for_no_capacity(
     spark: SparkSession, sink: Made, shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="idle", shared_capacity=100, factor=10)
@@ -157,7 +161,7 @@ def test_k4_an_empty_micro_batch_asks_nobody_for_capacity(
     assert not [key for key in connect(shared_redis.url).keys() if b"idle" in key]  # noqa: SIM118
 
 
-def test_nothing_is_held_between_micro_batches(
+def test_no_capacity_is_held_between_micro_batches(
     spark: SparkSession, sink: Made, shared_redis: EmbeddedRedis
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="orders", shared_capacity=1000, factor=10)
@@ -173,7 +177,7 @@ def test_nothing_is_held_between_micro_batches(
     assert view.free == 1.0
 
 
-def test_rows_of_who_is_not_registered_wait_for_whoever_registers_them(
+def test_rows_of_unregistered_subjects_wait_for_their_registration(
     spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     store = RedisEntityStore(shared_redis.url, name="devices")
@@ -181,7 +185,7 @@ def test_rows_of_who_is_not_registered_wait_for_whoever_registers_them(
         gate.register("a")
         made = sink(gate=store, max_batch_size=2, rows="tuple")
         made(frame(spark, ROWS), 0)
-        made(frame(spark, ROWS), 0)  # what waits does not wait twice
+        made(frame(spark, ROWS), 0)  # rows that are held are not held twice
 
         assert {one["subject"] for one in notes(log)} == {"a"}
         assert made.last is not None
@@ -191,10 +195,10 @@ def test_rows_of_who_is_not_registered_wait_for_whoever_registers_them(
 
         made(frame(spark, [*LATER, ("b", at(5), 50)]), 1)
         assert taken(log, "b") == [[50]]
-        assert made.last.held_rows == 1  # of d
+        assert made.last.held_rows == 1  # that of d
 
 
-def test_what_waits_costs_nothing(
+def test_rows_that_are_held_cost_nothing(
     spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     made = sink(gate=RedisEntityStore(shared_redis.url, name="devices"), cost="n")

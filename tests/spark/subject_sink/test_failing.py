@@ -1,4 +1,4 @@
-"""What a SubjectSink does with what fails, and with rows that cannot be sent."""
+"""A SubjectSink whose batches fail, or whose rows cannot be sent."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.spark.handlers import fail_at, notes, noting, take
 from tests.spark.subject_sink.orders import ROWS, Made, Row, at, frame, taken
 
 
-def test_k2_k3_a_batch_that_fails_for_good_fails_the_query_and_a_replay_sends_the_rest(
+def test_k2_k3_a_batch_that_is_given_up_fails_the_query_and_a_replay_sends_the_rest(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     once = sink(noting(fail_at, log, number=20, how="once"), max_batch_size=1)
 
     with pytest.raises(PySparkException, match="row 20 is not liked"):
         once(frame(spark, ROWS), 5)
-    # Nothing of the subject overtakes what has failed.
+    # No row of the subject overtakes the one that has failed.
     assert taken(log, "a") == [[10]]
 
     once(frame(spark, ROWS), 5)
@@ -39,13 +39,15 @@ def test_k2_k3_a_batch_that_fails_for_good_fails_the_query_and_a_replay_sends_th
         "c": [[12], [22], [32]],
     }
     assert once.last is not None
-    # How many those were is not known: the other task may have gone on after this one had failed.
+    # Their number is not known: the other task may have gone on after this one had failed.
     assert once.last.replayed_rows + once.last.sent_rows == 9
     assert once.last.replayed_rows >= 1
     assert len({one["key"] for one in notes(log)}) == 9
 
 
-def test_k3_the_key_is_the_same_each_time(spark: SparkSession, sink: Made, log: Path) -> None:
+def test_k3_a_batch_has_the_same_key_in_each_run(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
     sink(ledger=False)(frame(spark, ROWS), 5)
     sink(ledger=False)(frame(spark, ROWS).repartition(3), 5)
 
@@ -54,7 +56,7 @@ def test_k3_the_key_is_the_same_each_time(spark: SparkSession, sink: Made, log: 
 
 
 @pytest.mark.parametrize("how", ["once", "retry", "throttled"])
-def test_what_fails_is_tried_again_before_anything_later_of_its_subject(
+def test_a_failed_batch_is_tried_again_before_later_ones_of_its_subject(
     spark: SparkSession, sink: Made, log: Path, how: str
 ) -> None:
     handler = noting(fail_at, log, number=20, how=how)
@@ -122,7 +124,6 @@ def test_dead_letters_of_all_batches_are_of_one_type(
 
 
 def refuse(rows: list[Any]) -> None:
-    """Never takes any."""
     raise Reject("not wanted")
 
 

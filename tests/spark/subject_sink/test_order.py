@@ -1,4 +1,4 @@
-"""In which order a SubjectSink sends, and what its handler is given."""
+"""The order in which a SubjectSink sends, and the arguments of its handler."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_k1_each_subject_is_sent_in_order_of_time_in_batches_of_its_own(
     ("form", "type_"),
     [("row", "Row"), ("dict", "dict"), ("tuple", "tuple"), ("arrow", "RecordBatch")],
 )
-def test_rows_are_given_as_was_asked_for(
+def test_rows_have_the_requested_form(
     spark: SparkSession, sink: Made, log: Path, form: str, type_: str
 ) -> None:
     sink(rows=form)(frame(spark, ROWS), 0)
@@ -45,7 +45,7 @@ def test_rows_are_given_as_was_asked_for(
     assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(r[2] for r in ROWS)
 
 
-def test_a_handler_on_a_loop_and_one_without_context_serve_as_well(
+def test_a_handler_may_be_a_coroutine_or_take_no_context(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     sink(noting(take_async, log))(frame(spark, ROWS), 0)
@@ -57,18 +57,23 @@ def test_a_handler_on_a_loop_and_one_without_context_serve_as_well(
     assert named.last.sent_rows == 9
 
 
-def test_the_context_says_whose_rows_they_are_and_when_they_were(
+def test_the_context_has_the_subject_and_the_times_of_the_rows(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     sink()(frame(spark, ROWS), 7)
 
-    (told,) = [one for one in notes(log) if one["subject"] == "b"]
-    assert told["first"] == "2026-01-01 00:00:01+00:00"
-    assert told["last"] == "2026-01-01 00:00:03+00:00"
-    assert (told["batch"], told["query"], told["attempt"], told["late"]) == (7, "orders", 1, False)
+    (noted,) = [one for one in notes(log) if one["subject"] == "b"]
+    assert noted["first"] == "2026-01-01 00:00:01+00:00"
+    assert noted["last"] == "2026-01-01 00:00:03+00:00"
+    assert (noted["batch"], noted["query"], noted["attempt"], noted["late"]) == (
+        7,
+        "orders",
+        1,
+        False,
+    )
 
 
-def test_k3_rows_that_differ_only_in_what_cannot_be_compared_have_one_order(
+def test_k3_rows_that_differ_only_in_maps_have_one_order(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     numbers = [(n, {"n": n % 7, "m": n}) for n in range(40)]
@@ -86,7 +91,7 @@ def test_k3_rows_that_differ_only_in_what_cannot_be_compared_have_one_order(
 
 
 def note_maps(rows: list[Any], context: Any) -> None:
-    """Notes its maps in the file that the query is called."""
+    """Note the maps of the rows in the file that is the name of the query."""
     note(context.query, {"maps": [row["m"]["m"] for row in rows]})
 
 
@@ -96,12 +101,12 @@ def test_k1_late_rows_are_sent_first_and_flagged(
     made = sink()
     made(frame(spark, ROWS), 0)
     made(frame(spark, LATER), 1)
-    # A replay finds the same rows late, though the later ones were sent meanwhile.
+    # A replay finds the same rows late, although the later ones have been sent since.
     made(frame(spark, LATER), 1)
 
-    told = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
-    assert sorted(told) == [([1], True), ([2, 3], False), ([4], False)]
-    assert told.index(([1], True)) < told.index(([2, 3], False))
+    noted = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
+    assert sorted(noted) == [([1], True), ([2, 3], False), ([4], False)]
+    assert noted.index(([1], True)) < noted.index(([2, 3], False))
 
 
 def test_k1_late_rows_are_rejected(
@@ -117,7 +122,7 @@ def test_k1_late_rows_are_rejected(
     assert (made.last.late_rows, made.last.rejected_rows) == (1, 1)
 
 
-def test_late_hold_is_for_a_stream_that_was_held_back(spark: SparkSession, sink: Made) -> None:
+def test_late_hold_needs_a_stream_of_hold_back(spark: SparkSession, sink: Made) -> None:
     with pytest.raises(ValueError, match="hold_back"):
         sink(late="hold")(frame(spark, ROWS), 0)
 
@@ -136,7 +141,7 @@ def test_k6_one_sequence_for_each_lane(spark: SparkSession, sink: Made, log: Pat
     ] == [[11, 12, 21], [22, 31, 32]]
 
 
-def test_k1_in_a_lane_lateness_is_judged_by_subject_also_in_a_replay(
+def test_k1_in_a_lane_rows_are_late_by_subject_also_in_a_replay(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     def lanes(rows: list[Row]) -> DataFrame:
@@ -148,13 +153,13 @@ def test_k1_in_a_lane_lateness_is_judged_by_subject_also_in_a_replay(
     for _ in range(2):
         made(later, 1)
 
-    told = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
-    assert told == [([4, 6], True), ([5, 3], False)]
+    noted = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
+    assert noted == [([4, 6], True), ([5, 3], False)]
     assert made.last is not None
     assert made.last.replayed_rows == 4
 
 
-def test_k1_a_lane_that_an_older_version_has_begun_is_finished_by_its_own_lateness(
+def test_k1_a_lane_begun_by_an_older_version_is_finished_by_its_rule_of_lateness(
     spark: SparkSession,
     sink: Made,
     log: Path,
@@ -168,30 +173,30 @@ def test_k1_a_lane_that_an_older_version_has_begun_is_finished_by_its_own_latene
     made(lanes([("a", at(5), 1), ("b", at(9), 2)]), 0)
     made(lanes([("a", at(7), 3)]), 1)
     (stream,) = connect(shared_redis.url).keys("dispatcher:spark:v1:{orders}:stream:*")
-    connect(shared_redis.url).hdel(stream, "division")  # an older version knew no such field
+    connect(shared_redis.url).hdel(stream, "division")  # an older version had no such field
     made(lanes([("a", at(7), 3), ("c", at(8), 4)]), 1)
 
-    told = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
-    assert told == [([3], False), ([4], True)]
+    noted = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
+    assert noted == [([3], False), ([4], True)]
 
 
-def test_k6_one_sequence_for_all(spark: SparkSession, sink: Made, log: Path) -> None:
+def test_k6_global_order_is_one_sequence(spark: SparkSession, sink: Made, log: Path) -> None:
     made = sink(order="global", max_batch_size=4)
 
     made(frame(spark, ROWS), 0)
     made(frame(spark, ROWS), 0)
 
-    told = [one["numbers"] for one in notes(log)]
-    assert [n // 10 for one in told for n in one] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    noted = [one["numbers"] for one in notes(log)]
+    assert [n // 10 for one in noted for n in one] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert all(one["subject"] is None for one in notes(log))
 
 
 @pytest.mark.parametrize("whose", ["subject", "lane"])
-def test_k3_who_is_called_by_a_time_is_the_same_in_every_time_zone(
+def test_k3_a_subject_that_is_a_time_is_the_same_in_every_time_zone(
     spark: SparkSession, sink: Made, log: Path, whose: str
 ) -> None:
-    told = {"subject": "born"} if whose == "subject" else {"order": "global", "lane": "born"}
-    made = sink(**told)
+    options = {"subject": "born"} if whose == "subject" else {"order": "global", "lane": "born"}
+    made = sink(**options)
     for zone in ("America/New_York", "Asia/Kolkata"):
         session = spark.newSession()
         session.conf.set("spark.sql.session.timeZone", zone)
@@ -206,7 +211,7 @@ def test_k3_who_is_called_by_a_time_is_the_same_in_every_time_zone(
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date", "long", "double"])
-def test_times_of_every_kind_are_kept_in_order(
+def test_times_of_every_type_are_sent_in_order(
     spark: SparkSession, sink: Made, log: Path, kind: str
 ) -> None:
     times = {

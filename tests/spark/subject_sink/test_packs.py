@@ -18,19 +18,19 @@ SUBJECTS, EACH, MOST = 400, 3, 20
 
 
 def many(spark: SparkSession, subjects: int = SUBJECTS) -> DataFrame:
-    """Some rows of each of many subjects; `n` is a number of its own."""
+    """Return some rows of each of many subjects. `n` is a number of its own."""
     return spark.range(subjects * EACH).selectExpr(
         f"concat('s', id % {subjects}) as subject", "timestamp_seconds(id) as at", "id as n"
     )
 
 
 def later(spark: SparkSession) -> DataFrame:
-    """The same a day later."""
+    """Return the same rows a day later."""
     return many(spark).withColumn("at", functions.expr("at + interval 1 day"))
 
 
 def packs(log: Path) -> dict[str, list[int]]:
-    """The rows of each call, by its key."""
+    """Return the rows of each call, by its key."""
     found: dict[str, list[int]] = {}
     for one in notes(log):
         found.setdefault(one["pack"], []).extend(one["numbers"])
@@ -48,10 +48,10 @@ def test_k8_many_subjects_with_few_rows_make_few_calls(
     assert made.last.batches == len(packs(log)) <= 1.1 * SUBJECTS * EACH / 100 + 2
     for one in notes(log):
         assert one["numbers"] == sorted(one["numbers"])
-        assert len(one["numbers"]) == EACH, "a subject is whole in one batch"
+        assert len(one["numbers"]) == EACH, "each subject is whole in one batch"
 
 
-def test_k8_packs_are_the_same_whatever_spark_does(
+def test_k8_packs_do_not_depend_on_how_spark_divides_the_rows(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     size = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -72,7 +72,7 @@ def test_k8_packs_are_the_same_whatever_spark_does(
 
 
 @pytest.mark.parametrize(("parts", "then"), [(1, 4), (3, 1)])
-def test_k3_k8_a_replay_in_other_parts_and_with_other_maxima_has_the_same_packs(
+def test_k3_k8_a_replay_with_other_partitions_and_sizes_has_the_same_packs(
     spark: SparkSession, sink: Made, log: Path, parts: int, then: int
 ) -> None:
     whole = log.with_name("whole")
@@ -88,15 +88,17 @@ def test_k3_k8_a_replay_in_other_parts_and_with_other_maxima_has_the_same_packs(
     again(many(spark).orderBy(functions.rand(1)), 5)
 
     numbers = sorted(n for one in notes(log) for n in one["numbers"])
-    assert numbers == list(range(SUBJECTS * EACH)), "nothing is lost, and nothing sent twice"
+    assert numbers == list(range(SUBJECTS * EACH)), "no row is lost or sent twice"
     assert sorted(packs(log).values()) == sorted(packs(whole).values())
 
     again(later(spark), 6)
     assert again.last is not None
-    assert again.last.batches <= 1.1 * SUBJECTS * EACH / (2 * MOST) + then, "its own from now on"
+    assert again.last.batches <= 1.1 * SUBJECTS * EACH / (2 * MOST) + then, (
+        "it uses its own division from then on"
+    )
 
 
-def test_k3_k8_what_an_older_version_has_begun_is_finished_by_subjects(
+def test_k3_k8_a_micro_batch_begun_by_an_older_version_is_finished_by_subjects(
     spark: SparkSession,
     sink: Made,
     log: Path,
@@ -108,7 +110,7 @@ def test_k3_k8_what_an_older_version_has_begun_is_finished_by_subjects(
         old(many(spark), 5)
     sent = len(notes(log))
     (stream,) = connect(shared_redis.url).keys("dispatcher:spark:v1:{orders}:stream:*")
-    connect(shared_redis.url).hdel(stream, "division")  # it knew no such field
+    connect(shared_redis.url).hdel(stream, "division")  # an older version had no such field
 
     new = sink(partitions=3)
     new(many(spark), 5)
@@ -116,14 +118,16 @@ def test_k3_k8_what_an_older_version_has_begun_is_finished_by_subjects(
     assert 0 < sent < SUBJECTS
     numbers = sorted(n for one in notes(log) for n in one["numbers"])
     assert numbers == list(range(SUBJECTS * EACH))
-    assert all(one["pack"] == one["key"] for one in notes(log)), "with the keys that it had"
+    assert all(one["pack"] == one["key"] for one in notes(log)), (
+        "the keys are those of the older version"
+    )
 
     new(later(spark), 6)
     assert new.last is not None
     assert new.last.batches <= 1.1 * SUBJECTS * EACH / 500 + 3
 
 
-def test_k8_who_packs_no_more_finishes_what_was_begun_with_packs(
+def test_k8_a_micro_batch_begun_with_packs_can_be_finished_without_them(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     with pytest.raises(PySparkException, match="row 217 is not liked"):
@@ -135,7 +139,7 @@ def test_k8_who_packs_no_more_finishes_what_was_begun_with_packs(
     assert numbers == list(range(SUBJECTS * EACH))
 
 
-def test_k8_a_poisonous_subject_alone_becomes_a_dead_letter(
+def test_k8_only_the_subject_that_fails_becomes_dead_letters(
     spark: SparkSession, sink: Made, log: Path, tmp_path: Path
 ) -> None:
     dead = tmp_path / "dead"
@@ -148,16 +152,16 @@ def test_k8_a_poisonous_subject_alone_becomes_a_dead_letter(
     assert (made.last.sent_rows, made.last.rejected_rows) == (SUBJECTS * EACH - 3, 3)
 
 
-def test_k8_lateness_is_judged_by_subject(spark: SparkSession, sink: Made, log: Path) -> None:
+def test_k8_rows_are_late_by_subject(spark: SparkSession, sink: Made, log: Path) -> None:
     made = sink(max_batch_size=50)
     made(many(spark).where(f"n >= {2 * SUBJECTS}"), 0)
     rest = many(spark, SUBJECTS + 100).where("ascii(substr(subject, 2)) % 2 = 0")
     made(rest, 1)
 
-    told = [one for one in notes(log) if one["batch"] == 1]
+    noted = [one for one in notes(log) if one["batch"] == 1]
     before = {f"s{number}" for number in range(SUBJECTS)}
     earliest = 2 * SUBJECTS
-    for one in told:
+    for one in noted:
         reached = earliest + int(one["subject"][1:])
         assert one["late"] == (one["subject"] in before and max(one["numbers"]) < reached)
-    assert {one["late"] for one in told} == {True, False}
+    assert {one["late"] for one in noted} == {True, False}

@@ -1,4 +1,4 @@
-"""What a SubjectSink refuses when a micro-batch comes, before anything is sent."""
+"""A SubjectSink refuses a micro-batch before anything is sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_handler_that_executors_cannot_import_fails_before_anything_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ("1 as n, at, 'a' as subjects", "subject must be a column of the DataFrame, not 'subject'"),
         ("map('a', 1) as subject, at", "subject must be a column that .*; it is a map"),
@@ -35,33 +35,33 @@ def test_a_handler_that_executors_cannot_import_fails_before_anything_is_sent(
         ("subject, n", "time must be a column of the DataFrame, not 'at'"),
     ],
 )
-def test_columns_that_cannot_serve_are_named_before_anything_is_sent(
-    spark: SparkSession, sink: Made, columns: str, said: str
+def test_the_error_names_unusable_columns_before_anything_is_sent(
+    spark: SparkSession, sink: Made, columns: str, message: str
 ) -> None:
     frame(spark, ROWS).createOrReplaceTempView("rows")
 
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         sink()(spark.sql(f"select {columns} from rows"), 0)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "options"),
     [
         ("dispatcher_cost", {"cost": "n"}),
         ("Dispatcher_Cost", {"cost": "n"}),
         ("dispatcher_lane", {"order": "global", "lane": "subject"}),
     ],
 )
-def test_a_column_of_the_users_own_is_not_overwritten(
-    spark: SparkSession, sink: Made, name: str, told: dict[str, Any]
+def test_a_column_of_the_user_is_not_overwritten(
+    spark: SparkSession, sink: Made, name: str, options: dict[str, Any]
 ) -> None:
     rows = frame(spark, ROWS).selectExpr("*", f"'mine' as {name}")
 
     with pytest.raises(ValueError, match=f"have no column '{name}'.*withColumnRenamed"):
-        sink(**told)(rows, 0)
+        sink(**options)(rows, 0)
 
 
-def test_a_column_is_the_users_own_where_the_sink_adds_none(
+def test_a_column_of_the_user_may_have_the_name_if_the_sink_adds_none(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     sink()(frame(spark, ROWS).selectExpr("*", "'mine' as dispatcher_cost"), 0)
@@ -69,7 +69,7 @@ def test_a_column_is_the_users_own_where_the_sink_adds_none(
     assert taken(log, "a") == [[10, 20, 30]]
 
 
-def test_a_time_that_becomes_one_of_another_type_is_refused(
+def test_a_time_column_whose_type_changes_is_refused(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     sink()(frame(spark, ROWS[:3]), 0)

@@ -1,4 +1,4 @@
-"""What the driver is told of a SubjectSink's runs."""
+"""The runs of a SubjectSink, as the driver reports them."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from tests.spark.streams import LONG
 from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame
 
 
-def test_the_driver_is_told_of_each_micro_batch_and_a_query_of_all(
+def test_on_micro_batch_receives_each_micro_batch_and_redis_stores_the_totals(
     spark: SparkSession,
     sink: Made,
     shared_redis: EmbeddedRedis,
     connect: Callable[[str], Redis],
 ) -> None:
-    told: list[MicroBatch] = []
-    made = sink(on_micro_batch=told.append, pack=False)
+    received: list[MicroBatch] = []
+    made = sink(on_micro_batch=received.append, pack=False)
     made(frame(spark, ROWS), 0)
     made(frame(spark, LATER), 1)
 
-    assert [(one.batch_id, one.rows, one.late_rows) for one in told] == [(0, 9, 0), (1, 4, 1)]
-    assert "orders #1: 4 of 4 rows in 3 batches, 3 calls" in str(told[1])
-    assert all(one.calls == one.batches and one.handling > 0 for one in told)
+    assert [(one.batch_id, one.rows, one.late_rows) for one in received] == [(0, 9, 0), (1, 4, 1)]
+    assert "orders #1: 4 of 4 rows in 3 batches, 3 calls" in str(received[1])
+    assert all(one.calls == one.batches and one.handling > 0 for one in received)
     totals = connect(shared_redis.url).hgetall("dispatcher:spark:v1:{orders}:totals")
     assert float(totals[b"sent_rows"]) == 13
     assert float(totals[b"micro_batches"]) == 2
-    assert float(totals[b"calls"]) == sum(one.calls for one in told)
+    assert float(totals[b"calls"]) == sum(one.calls for one in received)
     assert float(totals[b"handling"]) == pytest.approx(
-        sum(one.calls * one.handling for one in told)
+        sum(one.calls * one.handling for one in received)
     )
     assert connect(shared_redis.url).zrange("dispatcher:spark:v1:known", 0, -1) == [b"orders"]
 
 
 def descriptions(spark: SparkSession) -> list[str]:
-    """What Spark's UI says of all jobs there were."""
+    """Return the descriptions of all jobs in Spark's UI."""
     jobs: Any = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-    told = [jobs.apply(place).description() for place in range(jobs.size())]
-    return [one.get() for one in told if one.isDefined()]
+    found = [jobs.apply(place).description() for place in range(jobs.size())]
+    return [one.get() for one in found if one.isDefined()]
 
 
 DESCRIPTION = "spark.job.description"
 
 
-def test_sparks_ui_says_what_is_sent_and_what_became_of_the_micro_batch_before(
+def test_sparks_ui_describes_this_micro_batch_and_the_result_of_the_one_before(
     spark: SparkSession, sink: Made
 ) -> None:
     context = spark.sparkContext
@@ -75,7 +75,7 @@ def test_sparks_ui_says_what_is_sent_and_what_became_of_the_micro_batch_before(
     assert [one for one in descriptions(spark) if one.startswith(now)]
 
 
-def test_the_description_is_what_it_was_after_a_micro_batch_that_failed(
+def test_the_description_is_restored_after_a_micro_batch_that_failed(
     spark: SparkSession, sink: Made, log: Path
 ) -> None:
     made = sink(noting(fail_at, log, number=10), query="failing")
@@ -86,20 +86,20 @@ def test_the_description_is_what_it_was_after_a_micro_batch_that_failed(
     assert "SubjectSink sends failing #0" in descriptions(spark)
 
 
-async def hear(told: MicroBatch) -> None:
-    """Hears nothing until it is awaited."""
+async def receive(done: MicroBatch) -> None:
+    """Do nothing until it is awaited."""
 
 
 def test_a_coroutine_that_on_micro_batch_returns_is_reported(
     spark: SparkSession, sink: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink(on_micro_batch=lambda told: hear(told))(frame(spark, ROWS), 0)
+    sink(on_micro_batch=lambda done: receive(done))(frame(spark, ROWS), 0)
 
     assert "on_micro_batch raised; the micro-batch is sent all the same" in caplog.text
     assert "whose work is yet to be done" in caplog.text
 
 
-def test_k7_a_sink_that_was_superseded_says_so(spark: SparkSession, sink: Made) -> None:
+def test_k7_a_superseded_sink_raises_an_error(spark: SparkSession, sink: Made) -> None:
     first, second = sink(), sink()
     first(frame(spark, ROWS), 0)
     second(frame(spark, ROWS), 0)
@@ -108,7 +108,7 @@ def test_k7_a_sink_that_was_superseded_says_so(spark: SparkSession, sink: Made) 
         first(frame(spark, ROWS), 1)
 
 
-def test_it_runs_as_a_stream_under_the_name_of_its_query(
+def test_a_sink_runs_in_a_stream_under_the_name_of_its_query(
     spark: SparkSession, sink: Made, log: Path, tmp_path: Path
 ) -> None:
     frame(spark, ROWS).write.json(str(tmp_path / "rows"))
@@ -135,7 +135,7 @@ def test_it_runs_as_a_stream_under_the_name_of_its_query(
 
 
 @pytest.mark.parametrize("name", ["readings", None])
-def test_a_query_whose_jobs_are_described_by_the_user_is_to_be_named(
+def test_a_query_whose_jobs_the_user_describes_needs_a_name(
     spark: SparkSession, sink: Made, log: Path, tmp_path: Path, name: str | None
 ) -> None:
     frame(spark, ROWS).write.json(str(tmp_path / "rows"))
@@ -163,10 +163,10 @@ def test_a_query_whose_jobs_are_described_by_the_user_is_to_be_named(
     assert query.awaitTermination(LONG)
     assert made.last is not None
     assert (made.last.query, made.last.query_id) == (name, str(query.id))
-    assert made.last.run_id == "", "it is not the user's group"
+    assert made.last.run_id == "", "the user's job group is no run"
 
 
-def test_k3_two_sinks_in_one_query_are_told_before_a_row_is_left_out(
+def test_k3_two_sinks_in_one_query_are_an_error_before_a_row_is_left_out(
     spark: SparkSession, sink: Made, log: Path, tmp_path: Path
 ) -> None:
     frame(spark, ROWS).write.json(str(tmp_path / "rows"))

@@ -1,4 +1,4 @@
-"""Calls that are counted take a slot each, and last no longer than the limit goes by."""
+"""Calls that are counted take a slot each, and last no longer than the limit allows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ways = pytest.mark.parametrize("enqueue", [by_one, by_many, by_coroutine])
 
 @ways
 @pytest.mark.parametrize("batch_cost", [0, {"tokens": 1}])
-def test_n1_a_batch_that_would_take_no_slot_is_refused_by_the_dimension(
+def test_n1_a_batch_that_would_take_no_slot_is_refused_with_the_name_of_the_dimension(
     enqueue: Enqueue, batch_cost: Any
 ) -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(CALLS))
@@ -59,13 +59,13 @@ def test_a_batch_may_take_slots_of_any_dimension_that_counts_calls(enqueue: Enqu
         enqueue(batcher, Operation(Watcher(ignore), {"tokens": 5}, None))
 
 
-def test_what_costs_nothing_is_no_call() -> None:
+def test_an_operation_that_costs_nothing_takes_no_slot() -> None:
     batcher = Batcher(rate_limiter=ProvisionedResource(CALLS))
     for cost in (0, {}, {"tokens": 0}):
         batcher.enqueue(Operation(Watcher(ignore), cost, None))
 
 
-def test_a_reservation_is_of_a_call() -> None:
+def test_a_reservation_has_to_take_a_slot() -> None:
     limiter = ProvisionedResource(CALLS)
     with pytest.raises(ArgumentError, match="add them to the cost; what"):
         limiter.reserve({"tokens": 5})
@@ -83,7 +83,7 @@ def test_a_reservation_is_of_a_call() -> None:
         Limits(calls=InFlight(2, max_operation_time=30)),
     ],
 )
-def test_n1_callbacks_may_not_last_longer_than_the_limit_goes_by(limits: Limits) -> None:
+def test_n1_callbacks_may_not_last_longer_than_the_limit_allows(limits: Limits) -> None:
     limiter = ProvisionedResource(limits)
     with pytest.raises(ArgumentError) as error:
         Batcher(rate_limiter=limiter)

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher import Learned, Operation, Retry, Throttled, Watcher, settle
+from dispatcher import (
+    Batcher,
+    Learned,
+    Operation,
+    Retry,
+    Throttled,
+    TooExpensiveError,
+    Watcher,
+    settle,
+)
 from dispatcher._core.queues import settlement
 from dispatcher.learned import GROWTH, MOST_BUCKETS, CostHistogram
 from dispatcher.testing import InlineBatcher, ManualClock
@@ -133,6 +142,56 @@ def test_dimensions_that_are_not_settled_keep_their_start() -> None:
     estimate: Any = cost.estimate()
     assert estimate["requests"] == 1
     assert estimate["tokens"] == pytest.approx(1_000, rel=0.06)
+
+
+def learning_batches(clock: ManualClock, watcher: Watcher, *costs: Any) -> None:
+    """Thirty batches of operations with these costs, on a limit of one and of two dimensions."""
+    limits = Limits(tokens=Rate(10_000, burst=10_000), requests=Rate(100, burst=100))
+    limiter = ProvisionedResource(limits, clock=clock)
+    with InlineBatcher(clock=clock, rate_limiter=limiter) as batcher:
+        for _ in range(30):
+            batcher.enqueue_many([Operation(watcher, cost, 0, batchable=True) for cost in costs])
+            batcher.turn(2)
+
+
+def test_a_batch_cost_is_learned_from_what_is_not_the_cost_of_operations() -> None:
+    """Batches are charged by the estimate that they began with."""
+    learned = Learned({"tokens": 500, "requests": 1})
+    charged = []
+
+    def answer(batch: list[Operation]) -> None:
+        assert batch[0]._where is not None
+        charged.append(batch[0]._where.whole_cost["tokens"])  # type: ignore[union-attr, index]
+        settle(batch, {"tokens": 130})
+
+    watcher = Watcher(answer, batch_cost=learned, max_batch_size=2)
+    learning_batches(ManualClock(), watcher, {"tokens": 40}, {"tokens": 60})
+    assert charged == [600] * 20 + [130] * 10
+    assert learned.estimate() == watcher.batch_cost == {"tokens": 30, "requests": 1}
+
+
+def test_a_batch_and_its_operations_learn_their_shares_in_proportion() -> None:
+    of_batch, of_operation = Learned({"tokens": 300}), Learned({"tokens": 100})
+    watcher = Watcher(
+        lambda batch: settle(batch, {"tokens": 210}), batch_cost=of_batch, max_batch_size=2
+    )
+    learning_batches(ManualClock(), watcher, of_operation, {"tokens": 10})
+    assert of_batch.estimate() == {"tokens": 150}
+    assert of_operation.estimate() == {"tokens": 50}
+
+
+def test_a_batch_cost_that_is_learned_is_checked_as_any_other() -> None:
+    with pytest.raises(ArgumentError, match="batch_cost must be Learned without `by`"):
+        Watcher(ignore, batch_cost=Learned(5, by=len))
+    limiter = ProvisionedResource(Limits(tokens=Rate(10), requests=Rate(5)))
+    for start, says in (
+        ({"bytes": 1}, "batch_cost must be of tokens and requests alone"),
+        (1, "batch_cost must say of which dimension it is"),
+        ({"tokens": 11}, "its batch costs 11 of tokens, more than the limiter's max_capacity of 1"),
+    ):
+        watcher = Watcher(ignore, batch_cost=Learned(start))
+        with pytest.raises((ArgumentError, TooExpensiveError), match=says):
+            Batcher(rate_limiter=limiter).enqueue(Operation(watcher, {"requests": 1}, 0))
 
 
 def test_free_answers_teach_nothing_and_later_ones_that_cost_are_seen() -> None:

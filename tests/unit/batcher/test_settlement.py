@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from dispatcher import (
 )
 from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.testing import InlineBatcher, ManualClock
-from limiters import ArgumentError, InFlight, Limits, Rate
+from limiters import ArgumentError, InFlight, Limits, Rate, ReserveTimeoutError
 
 OnBatch = Callable[[list[Operation]], Any]
 
@@ -371,7 +372,197 @@ def test_a_cost_that_was_estimated_as_nothing_cannot_be_settled() -> None:
     assert Setting().run(answer, 0).spent() == 0
 
 
+def test_z2_batches_that_cost_what_nothing_was_estimated_of_wait_until_the_limit_fits_again() -> (
+    None
+):
+    """Each uses all of a dimension in which its cost names nothing."""
+
+    def answer(batch: list[Operation]) -> None:
+        started.append(setting.clock.now())
+        batch[0].settle({"tokens": 10_000})
+
+    started: list[float] = []
+    setting = Setting(LIMITS, max_concurrent_batches=1)
+    watcher = Watcher(answer, max_batch_size=1, batch_cost={"requests": 1, "calls": 1})
+    with setting.batcher:
+        setting.batcher.enqueue_many([Operation(watcher, {}, n) for n in range(3)])
+        setting.batcher.turn(130)
+    assert [round(at) for at in started] == [0, 60, 120]
+
+
+def test_v1_a_dimension_that_is_used_up_keeps_nothing_back_that_does_not_need_it() -> None:
+    """Nor does an excess of a call that was estimated to cost something there."""
+
+    def answer(batch: list[Operation]) -> None:
+        if batch[0].payload == "answer":
+            batch[0].settle({"tokens": 30_000})
+        started.append(batch[0].payload)
+
+    started: list[str] = []
+    setting = Setting(LIMITS)
+    watcher = Watcher(answer, max_batch_size=1, batch_cost={"requests": 1, "calls": 1})
+    with setting.batcher:
+        setting.batcher.enqueue(Operation(watcher, {"tokens": 10_000}, "answer"))
+        setting.batcher.enqueue(Operation(watcher, {}, "list"))
+        setting.batcher.turn(1)
+    assert started == ["answer", "list"]
+
+
+# Another attempt, another thread.
+
+
+class Attempts:
+    """An operation that is raised twice, and a thread of its first attempt that settles it while
+    the second one runs."""
+
+    def __init__(self, settle: Callable[[list[Operation]], None]) -> None:
+        self.limiter = ProvisionedResource(1_000, period=600)
+        self.error: Exception | None = None
+        self._settle = settle
+        self._batches: list[list[Operation]] = []
+        watcher = Watcher(self._answer, max_attempts=3)
+        with Batcher(rate_limiter=self.limiter) as batcher:
+            batcher.enqueue(Operation(watcher, 10, "a record"))
+            assert watcher.wait(timeout=20)
+
+    def _answer(self, batch: list[Operation]) -> None:
+        self._batches.append(batch)
+        if len(self._batches) == 1:
+            raise Throttled(0.001)
+        late = threading.Thread(target=self._late)
+        late.start()
+        late.join()
+
+    def _late(self) -> None:
+        try:
+            self._settle(self._batches[0])
+        except SettlementError as error:
+            self.error = error
+
+    @property
+    def spent(self) -> float:
+        ledger = self.limiter._ledgers[0]
+        return ledger.spent(self.limiter.clock.now())
+
+
+def test_z4_a_thread_of_an_earlier_attempt_cannot_settle_the_batch() -> None:
+    late = Attempts(lambda batch: settle(batch, 0))
+    assert "pass the list" in str(late.error)
+    assert late.spent == 20
+
+
+def test_z3_z4_nor_does_it_refund_an_operation_since_nobody_knows_which_attempt_it_is_of() -> None:
+    assert Attempts(lambda batch: batch[0].settle(0)).spent == 20
+    assert Attempts(lambda batch: batch[0].settle(30)).spent == 40
+
+
+def test_threads_of_the_attempt_that_runs_settle_it() -> None:
+    def answer(batch: list[Operation]) -> None:
+        attempts.append(batch[0].attempt)
+        if batch[0].attempt == 1:
+            raise Throttled(0.001)
+        inside = contextvars.copy_context()
+        one = threading.Thread(target=lambda: inside.run(batch[0].settle, 1))
+        other = threading.Thread(target=lambda: whole(batch))
+        for thread in (one, other):
+            thread.start()
+            thread.join()
+
+    def whole(batch: list[Operation]) -> None:
+        if batch[0].payload == "as one":
+            settle(batch, 2)
+
+    attempts: list[int] = []
+    for payload, counts in (("by itself", 11), ("as one", 12)):
+        limiter = ProvisionedResource(1_000, period=600)
+        watcher = Watcher(answer, max_attempts=3)
+        with Batcher(rate_limiter=limiter) as batcher:
+            batcher.enqueue(Operation(watcher, 10, payload))
+            assert watcher.wait(timeout=20)
+        assert limiter._ledgers[0].spent(limiter.clock.now()) == counts
+    assert attempts == [1, 2, 1, 2]
+
+
+class Hostile(dict[str, float]):
+    """A mapping whose methods are the user's, and raise."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("no names")
+
+    def keys(self) -> Any:
+        raise RuntimeError("no keys")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Unread(Mapping[str, float]):
+    """One that has names, and raises where it is asked for what stands there."""
+
+    def __getitem__(self, name: str) -> float:
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["tokens"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("actual", [Hostile(tokens=1), Unread()], ids=["names", "amounts"])
+def test_a_mapping_that_raises_is_no_cost(actual: Any) -> None:
+    def answer(batch: list[Operation]) -> None:
+        for settling in (batch[0].settle, lambda actual: settle(batch, actual)):
+            with pytest.raises(ArgumentError, match="actual must be a mapping that can be read"):
+                settling(actual)
+
+    setting = Setting(LIMITS).run(answer, {"tokens": 1_000}, batch_cost={"requests": 1, "calls": 1})
+    assert setting.spent() == (1, 1_000, 0)
+    with pytest.raises(ArgumentError, match="cost must be a mapping that can be read"):
+        Operation(Watcher(print), actual, None)
+
+
+def test_what_is_no_batch_is_refused() -> None:
+    def answer(batch: list[Operation]) -> None:
+        strange: Any
+        for strange in (batch[0], 5, None, [1], ["a"], "batch", {1: 2}, [None, batch[0]]):
+            with pytest.raises(ArgumentError, match="batch must be the list of operations that"):
+                settle(strange, 5)
+
+    assert Setting().run(answer, 100).spent() == 100
+
+
 # Reservations, without a Batcher.
+
+
+def test_a_reservation_of_nothing_cannot_be_settled() -> None:
+    limiter = ProvisionedResource(100)
+    with limiter, limiter.reserve(0) as paid:
+        paid.settle(0)
+        with pytest.raises(SettlementError, match="of nothing"):
+            paid.settle(100)
+    assert not limiter._ledgers[0].spent(limiter.clock.now())
+
+
+def test_z2_reservations_that_name_a_dimension_only_afterwards_wait_for_it() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(LIMITS, clock=clock)
+    with limiter:
+        for _ in range(2):
+            with limiter.reserve({"requests": 1, "calls": 1}) as paid:
+                paid.settle({"tokens": 6_000})
+        with (
+            pytest.raises(ReserveTimeoutError),
+            limiter.reserve({"requests": 1, "calls": 1}, timeout=0),
+        ):
+            pass
+        assert limiter.ready_at({"requests": 1, "calls": 1}) == pytest.approx(60, rel=0.01)
+        clock.advance(61)
+        with limiter.reserve({"requests": 1, "calls": 1}, timeout=0):
+            pass
 
 
 def test_a_reservation_is_settled_in_its_block() -> None:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from limiters import ArgumentError, Costs, InFlight, Limits, ProvisionedResource, Rate
+from limiters import (
+    ArgumentError,
+    Costs,
+    ExceedsCapacityError,
+    InFlight,
+    Limits,
+    MemoryLeaseManager,
+    ProvisionedResource,
+    Rate,
+    SharedResource,
+)
 from limiters._budgets.slots import LOOK_AGAIN
 from limiters.testing import ManualClock
 
@@ -104,19 +114,25 @@ def test_v2_who_gathers_in_one_dimension_holds_nothing_of_another() -> None:
     assert clock.now() == 0
 
 
-def test_c9_capacities_change_by_dimension_and_windows_in_proportion() -> None:
+def test_c9_capacities_change_by_dimension_and_shorter_windows_stay() -> None:
     limiter, _ = several(requests=120, calls=5)
-    assert limiter.capacity == {"requests": 20, "tokens": 9_000, "calls": 5}
-    assert [bound.capacity for bound in limiter.limits.bounds] == [120, 20, 9_000, 5]
-    assert limiter.grant({"requests": 100, "calls": 9}).amount == {"requests": 2, "calls": 5}
+    assert limiter.capacity == {"requests": 10, "tokens": 9_000, "calls": 5}
+    assert [bound.capacity for bound in limiter.limits.bounds] == [120, 10, 9_000, 5]
+    assert limiter.grant({"requests": 100, "calls": 9}).amount == {"requests": 1, "calls": 5}
 
 
 @pytest.mark.parametrize(
     ("capacity", "message"),
     [
         (5, "capacity must say of which dimension it is, not 5; as in {'requests': 5}"),
-        ({"toks": 5}, "capacity must be of requests, tokens and calls alone"),
-        ({"calls": 1.5}, "capacity must be a whole number, not 1.5"),
+        ({"toks": 5}, "capacity must be of requests, requests/1s, tokens and calls alone"),
+        ({"calls": 1.5}, r"capacity\['calls'\] must be a whole number, not 1.5"),
+        (
+            {"requests": 9},
+            r"allow less in requests/1s \(10/1s\) than in requests \(9/6s\).*change both, as in "
+            "requests=9,requests/1s=4.5",
+        ),
+        ({"requests/1s": 60}, r"allow less in requests/1s \(60/1s\) than in requests \(60/6s\)"),
         ({"tokens": 0}, r"capacity\['tokens'\] must be more than zero"),
     ],
 )
@@ -125,6 +141,42 @@ def test_c9_a_capacity_that_is_none_changes_nothing(capacity: object, message: s
     with pytest.raises(ArgumentError, match=message):
         limiter.set_capacity(capacity)  # type: ignore[arg-type]
     assert limiter.limits == API
+
+
+def test_c9_each_window_is_changed_by_its_own_name_and_the_others_stay() -> None:
+    limiter, _ = several(**{"requests": 120, "requests/1s": 12})
+    assert str(limiter.limits) == "requests=120/6s+12/1s,tokens=9000/6s,calls=3slots"
+    limiter.set_capacity({"requests": 90})
+    assert str(limiter.limits) == "requests=90/6s+12/1s,tokens=9000/6s,calls=3slots"
+
+
+@pytest.mark.parametrize("capacity", [{"requests": 9}, {"requests/1s": 60}, {"requests/1s": 900}])
+def test_c9_a_shared_limit_refuses_a_useless_window_in_the_same_words(
+    capacity: dict[str, float],
+) -> None:
+    limiter, _ = several()
+    shared = SharedResource(shared_capacity=API, lease_manager=MemoryLeaseManager())
+    said = []
+    with shared:
+        shared.wait_until_provisioned()
+        for change in (limiter.set_capacity, shared.set_shared_capacity):
+            with pytest.raises(ArgumentError) as refused:
+                change(capacity)
+            said.append(str(refused.value))
+    assert said[0] == said[1]
+
+
+def test_what_costs_too_much_is_told_the_window_that_allows_least() -> None:
+    limiter, _ = several()
+    with pytest.raises(ExceedsCapacityError, match="max_capacity of 10 of requests/1s;") as refused:
+        limiter.acquire({"requests": 15})
+    assert (refused.value.dimension, refused.value.window) == ("requests", "requests/1s")
+    alone = ProvisionedResource(Limits(requests=Rate(60, per=6, also=[Rate(10, per=1)])))
+    with alone, pytest.raises(ExceedsCapacityError, match=r"costs 15, .* of 10 of requests/1s;"):
+        alone.acquire(15)
+    with pytest.raises(ExceedsCapacityError, match="max_capacity of 9000 of tokens;") as refused:
+        limiter.acquire({"tokens": 10_000})
+    assert refused.value.window == ""
 
 
 def test_a_limit_of_one_named_dimension_takes_both_kinds_of_cost() -> None:

@@ -163,8 +163,8 @@ def test_z1_a_refund_makes_room_at_once() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bool) -> None:
-    """Where a call is alone: the estimate counts when it starts, a part of it goes with each
-    hand-over, and each settlement changes the part that has stayed."""
+    """The estimate counts when a call starts, and a part of it goes with each hand-over. A refund
+    is taken in full from what stayed, as far as that suffices; an excess is in proportion."""
     chance = random.Random(seed)
     kind = EndWindowLedger if at_end else WindowLedger
     ledger = kind(1_000_000, PERIOD, burst=1.0)
@@ -192,7 +192,9 @@ def test_the_ledger_agrees_with_a_plain_model_of_each_call(seed: int, at_end: bo
                 call.settle(float(chance.choice([0, 5, 50, 500])))
             else:
                 call.end(now)
-            plain[call.spend] = call, here + (call.counts() - before) * stayed, stayed
+            change = call.counts() - before
+            here += change * stayed if change > 0 else max(change, -here)
+            plain[call.spend] = call, here, stayed
         elif deed < 0.95:
             part = chance.choice([0.1, 0.5, 1.0])
             ledger.split(part, now)
@@ -284,8 +286,20 @@ def test_z3_a_refund_is_of_the_part_that_stayed() -> None:
     holder.hand_over(0.25, other, 0.1)
     call.settle(40)
     call.end(0.2)
-    assert holder.ledger.spent(0.2) == pytest.approx(30)
+    assert holder.ledger.spent(0.2) == pytest.approx(20)
     assert other.ledger.spent(0.2) == pytest.approx(20)
+
+
+def test_z3_a_refund_is_of_no_more_than_its_own_part_that_stayed() -> None:
+    """Another call began at the same time."""
+    holder, other = Holder(CAPACITY), Holder(CAPACITY)
+    call, beside = holder.begin(60), holder.begin(20)
+    holder.hand_over(0.75, other, 0.1)
+    for one, actual in ((call, 10), (beside, 20)):
+        one.settle(actual)
+        one.end(0.2)
+    assert holder.ledger.spent(0.2) == pytest.approx(5)
+    assert other.ledger.spent(0.2) == pytest.approx(60)
 
 
 def test_z3_a_refund_is_dropped_once_all_went() -> None:
@@ -393,6 +407,60 @@ def test_z5_a_stream_is_noted_once_until_the_ledger_looks() -> None:
     assert holder.ledger.spent(0.1) == 25
 
 
+class AbandonedInBetween(BudgetEntry):
+    """The Batcher abandons it while another thread settles it: behind the check."""
+
+    __slots__ = ("_began_at",)
+
+    @property
+    def started_at(self) -> float | None:
+        if self._began_at is not None:
+            self.abandoned(0.1)
+        return self._began_at
+
+    @started_at.setter
+    def started_at(self, at: float | None) -> None:
+        self._began_at = at
+
+
+def test_z4_what_is_abandoned_while_it_is_settled_counts_as_estimated() -> None:
+    ledger = WindowLedger(CAPACITY, PERIOD, burst=1.0)
+    entry = AbandonedInBetween(40, 0.0, None, ledger.settlements.report)
+    ledger.enter(entry)
+    entry.started(0.0)
+    entry.settle(5)
+    assert ledger.spent(0.2) == 40
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_z5_a_huge_cost_that_is_taken_back_leaves_the_others_as_they_were(at_end: bool) -> None:
+    """In one slice of time; as a float, its cost would swallow theirs."""
+    holder = Holder(CAPACITY, at_end=at_end)
+    for other in [holder.begin(10) for _ in range(3)]:
+        other.settle(10)
+        other.end(0.0)
+    call = holder.begin(20)
+    assert holder.ledger.spent(0.0) == 50
+    call.settle(1e18)
+    assert not holder.ledger.available(0.1)
+    call.settle(5)
+    assert holder.ledger.spent(0.2) == pytest.approx(50)
+    call.end(0.3)
+    assert holder.ledger.spent(0.4) == pytest.approx(35)
+    assert holder.ledger.settled() == pytest.approx(-15, rel=1e-6)
+
+
+def test_z2_a_call_that_costs_more_than_can_be_counted_counts_until_it_expires() -> None:
+    holder, other = Holder(CAPACITY), Holder(0)
+    call = holder.begin(20)
+    call.settle(1e60)
+    call.end(0.1)
+    holder.hand_over(0.99, other, 0.2)
+    assert not holder.ledger.available(0.9)
+    assert not other.ledger.available(0.9)
+    assert 1.0 < holder.ledger.ready_at(1, 0.9) < 1.3
+
+
 def test_a_refund_wakes_those_who_wait_and_nothing_else_does() -> None:
     woken: list[None] = []
     ledger = WindowLedger(CAPACITY, PERIOD, burst=1.0, freed=lambda: woken.append(None))
@@ -487,7 +555,7 @@ _correct = WindowLedger._correct
 def corrected_again(ledger: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
     """A settlement that is said again counts again."""
     _correct(ledger, entry, counts, now)
-    entry.entered = entry.estimated
+    entry.noted = entry.estimated
 
 
 def released_while_it_runs(ledger: EndWindowLedger) -> float:
@@ -498,7 +566,12 @@ def released_while_it_runs(ledger: EndWindowLedger) -> float:
 @pytest.mark.parametrize(
     ("where", "name", "mistake", "law"),
     [
-        (WindowLedger, "_stayed_of", refunded_in_full, test_z3_a_refund_is_of_the_part_that_stayed),
+        (
+            WindowLedger,
+            "_stayed_of",
+            refunded_in_full,
+            test_z3_a_refund_is_of_no_more_than_its_own_part_that_stayed,
+        ),
         (
             BudgetEntry,
             "counts",

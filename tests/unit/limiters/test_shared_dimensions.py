@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
@@ -11,7 +13,7 @@ from limiters import InFlight, LimiterConfig, Limits, MemoryLeaseManager, Rate, 
 from limiters._costs import Costs
 from limiters._sharing.grant import SharedGrant
 from limiters._support.validation import ArgumentError
-from limiters.errors import ExceedsCapacityError
+from limiters.errors import ExceedsCapacityError, ReserveTimeoutError
 from limiters.events import CAPACITY, Event
 from tests.waiting import refusal, until
 
@@ -66,6 +68,37 @@ def test_n1_n3_slots_are_free_again_when_a_block_ends(limiter: SharedResource) -
         grant.close()
     with limiter.reserve(PROMPT, timeout=5):
         pass
+
+
+@pytest.mark.parametrize("counts", ["start", "end"])
+def test_n1_n3_n5_slots_of_calls_that_end_after_stop_go_to_others_as_they_end(
+    manager: MemoryLeaseManager, counts: Literal["start", "end"]
+) -> None:
+    limits = Limits(
+        tokens=Rate(100, counts=counts, max_operation_time=60),
+        calls=InFlight(3, max_operation_time=60),
+    )
+    call = {"calls": 1, "tokens": 1}
+    one, other = (
+        SharedResource(shared_capacity=limits, lease_manager=manager, max_interval=0.2)
+        for _ in range(2)
+    )
+    with other:
+        one.start()
+        running = [one.reserve(call, timeout=20) for _ in range(3)]
+        for reserved in running:
+            reserved.__enter__()
+        running.pop().__exit__()  # just before: it goes back with what is free
+        one.stop()
+        with other.reserve(call, timeout=20):
+            with pytest.raises(ReserveTimeoutError), other.reserve(call, timeout=0.3):
+                pass
+            running.pop().__exit__()
+            with other.reserve(call, timeout=20):
+                running.pop().__exit__()
+                with other.reserve(call, timeout=20):
+                    assert other.standing().bounds[-1].slots_busy == 3
+    until(lambda: "SharedResource" not in [one.name for one in threading.enumerate()])
 
 
 def left_in_another_dimension(limiter: SharedResource) -> float:

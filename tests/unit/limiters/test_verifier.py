@@ -109,6 +109,16 @@ def test_what_was_used_counts_capacities_for_as_long_as_they_were_in_force() -> 
     assert str(verify([], 10)) == "nothing was spent"
 
 
+def test_of_a_log_that_is_shorter_than_a_window_the_share_is_of_one_window() -> None:
+    """At that pace more than the capacity would be used, but no window was full."""
+    log = [(at / 10, "a", 800) for at in range(81)]
+    short = verify(log, 90_000, period=60)
+    assert short.is_short
+    assert short.used == pytest.approx(80 * 800 / 90_000)
+    assert str(short).endswith("0.7111 of the capacity used, in less than a window")
+    assert not verify([*log, (60.0, "a", 1)], 90_000, period=60).is_short
+
+
 @pytest.mark.parametrize(
     ("parameter", "arguments"),
     [

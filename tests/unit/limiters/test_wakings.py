@@ -75,7 +75,7 @@ def test_a_handler_may_wake_who_asks_for_capacity_while_its_own_thread_does_so()
             lambda: (None, LONG),
             lambda request: True,
             over.is_set,
-            lambda: None,
+            lambda: (None, None),
             lambda error: None,
         )
         with At(number, asking.wake) as waking:

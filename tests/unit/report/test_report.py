@@ -406,3 +406,10 @@ def test_z6_so_are_those_of_several_dimensions(tmp_path: Path) -> None:
     path = tmp_path / "run.html"
     assert report_limits(path, [call], limits).of("tokens")[0].cost_ratio == 0.5
     assert "45, 0.5000 of the estimate" in path.read_text()
+
+
+def test_of_a_run_that_is_shorter_than_a_window_the_use_is_of_one_window() -> None:
+    run = Run("short", 90_000, [Entry(at / 10, "a", 800) for at in range(81)], period=60)
+    assert dict(run.facts_of_verdict())["Used after the first batch"] == (
+        "0.7111 of one window: the log is shorter than its 60 s"
+    )

@@ -1,4 +1,5 @@
-"""One subject's batches at chosen processing times, against a plain builder of the same spans."""
+"""The batches of one subject at chosen processing times, compared with a plain builder of the same
+spans."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from dispatcher.spark.stateful._rules import rule_of
 from tests.spark import plainly
 
 Message = tuple[str, int]
-"""Key and event time, in whole units of the time column."""
+"""A message: its key and its event time, in whole units of the time column."""
 
 START = datetime(2024, 10, 27, tzinfo=UTC)
 CLOCK = pa.timestamp("us", "UTC")
@@ -30,7 +31,7 @@ KINDS = [pa.int64(), CLOCK]
 
 
 class Subject:
-    """What Spark does for one subject: calls the step when rows come or its timeout has passed."""
+    """Plays Spark for one subject: calls the step when rows come or its timeout has passed."""
 
     def __init__(self, kind: pa.DataType, window: float, timeout: float) -> None:
         self.kind = kind
@@ -54,8 +55,8 @@ class Subject:
         at = START + timedelta(seconds=time) if self.time.is_clock else time
         return {"s": "x", "k": key, "t": at}
 
-    def sees(self, now: datetime, *messages: Message) -> list[plainly.Told]:
-        """A micro-batch that begins at `now`; the batches that come out."""
+    def sees(self, now: datetime, *messages: Message) -> list[plainly.Batch]:
+        """Run a micro-batch that begins at `now`, and return the batches that come out."""
         now_ms = round(now.timestamp() * 1000)
         timed_out = self.wakes_ms is not None and self.wakes_ms < now_ms
         if not messages and not timed_out:
@@ -80,8 +81,8 @@ class Subject:
         out = pd.concat([pd.DataFrame({ROWS: []}), *self.step(("x",), iter(frames), state)])
         self.state = state.get[0] if state.exists else None
         self.wakes_ms = state._timeout_timestamp if state.exists else None
-        told = pa.RecordBatch.from_pandas(out[[ROWS]], pa.schema([(ROWS, pa.binary())]))
-        opened = Opening(self.schema, Batches("s", self.time))(iter([told]))
+        packed = pa.RecordBatch.from_pandas(out[[ROWS]], pa.schema([(ROWS, pa.binary())]))
+        opened = Opening(self.schema, Batches("s", self.time))(iter([packed]))
         return [
             (one["subject"], one["start"], one["end"], one["messages"])
             for batches in opened
@@ -93,27 +94,27 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def names(batches: list[plainly.Told]) -> list[list[str]]:
+def names(batches: list[plainly.Batch]) -> list[list[str]]:
     return [[one["k"] for one in messages] for *_, messages in batches]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize(("later", "known"), [(0.85, True), (50.8, True), (50.801, False)])
-def test_e4_a_closed_batch_is_known_for_window_and_timeout_whatever_time_is_counted_in(
-    kind: pa.DataType, later: float, known: bool
+@pytest.mark.parametrize(("later", "is_duplicate"), [(0.85, True), (50.8, True), (50.801, False)])
+def test_e4_duplicates_of_a_closed_batch_are_found_for_window_and_timeout_in_any_unit(
+    kind: pa.DataType, later: float, is_duplicate: bool
 ) -> None:
     subject = Subject(kind, window=50, timeout=0.8)
     subject.sees(START, ("a", 1), ("b", 5))
     assert names(subject.sees(after(0.8))) == [["a", "b"]]
     assert subject.sees(after(0.8 + later), ("b", 5), ("c", 6)) == []
     closed = subject.sees(after(1.6 + later))
-    assert names(closed) == [["c"] if known else ["b", "c"]]
+    assert names(closed) == [["c"] if is_duplicate else ["b", "c"]]
 
 
 def test_a_subject_is_forgotten_with_its_duplicates() -> None:
     subject = Subject(pa.int64(), window=50, timeout=0.8)
     subject.sees(START, ("a", 1))
-    subject.sees(after(30))  # closed as of 0.8
+    subject.sees(after(30))  # closed as of 0.8 s
     assert subject.sees(after(51.6)) == []
     assert subject.state is not None
     assert subject.sees(after(51.601)) == []
@@ -127,7 +128,7 @@ def test_a_window_without_an_end_closes_by_its_timeout(window: float) -> None:
     assert subject.sees(after(0.799)) == []
     assert names(subject.sees(after(0.8))) == [["a", "b"]]
     assert subject.wakes_ms is not None
-    assert subject.wakes_ms < 2**63  # Spark keeps it as a long
+    assert subject.wakes_ms < 2**63  # Spark stores it as a 64-bit number
 
 
 micro_batches = st.lists(
@@ -145,12 +146,12 @@ micro_batches = st.lists(
     timeout=st.sampled_from([0, 0.8, 2]),
     gaps=micro_batches,
 )
-def test_k5_micro_batches_at_any_times_give_what_a_plain_builder_gives(
+def test_k5_micro_batches_at_any_times_give_the_batches_of_a_plain_builder(
     kind: pa.DataType, window: float, timeout: float, gaps: list[tuple[int, list[Message]]]
 ) -> None:
     subject = Subject(kind, window, timeout)
     now_ms = 0
-    out: list[plainly.Told] = []
+    out: list[plainly.Batch] = []
     fed: list[tuple[plainly.Rows, datetime]] = []
     for gap_ms, messages in [*gaps, (10_000, [])]:
         now_ms += gap_ms

@@ -1,4 +1,5 @@
-"""Laws K1 and K3, pure: what a task cuts, leaves out and finds late."""
+"""Laws K1 and K3 without Spark or Redis: how a task cuts rows, which it leaves out, which are
+late."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ from dispatcher.spark._rows.groups import Columns, RowGroup, Source, groups_of
 from dispatcher.spark._rows.row_costs import RowCosts
 
 Row = tuple[Any, Any, int]
-"""Subject, time, number."""
+"""A row: subject, time, number."""
 
 
 def record_batches(rows: list[Row], sizes: list[int]) -> list[pa.RecordBatch]:
-    """Rows in Spark's order, in record batches of any sizes."""
+    """Return the rows in Spark's order, in record batches of any sizes."""
     ordered = sorted(rows, key=lambda row: tuple((part is not None, part) for part in row))
     table = pa.table(
         {
@@ -71,7 +72,7 @@ def units(
     entries: dict[bytes, LedgerEntry] | None = None,
     batch: int = 0,
 ) -> list[Unit]:
-    """Those that are to be sent."""
+    """Return the units that are to be sent."""
     all_of_them = all_units(rows, sizes, cut, entries, batch)
     return [unit for unit in all_of_them if not unit.acknowledged]
 
@@ -105,7 +106,7 @@ some_sizes = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 @given(some_rows, some_sizes, st.integers(1, 7), st.sampled_from(sorted(FORMATS)))
-def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
+def test_all_rows_of_a_subject_are_in_one_group_for_any_record_batches(
     rows: list[Row], sizes: list[int], most: int, form: str
 ) -> None:
     made = FORMATS[form]()
@@ -120,7 +121,7 @@ def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
         assert group.size == len(mine)
 
 
-def test_the_hour_that_clocks_show_twice_is_two_subjects() -> None:
+def test_the_hour_that_clocks_show_twice_makes_two_subjects() -> None:
     twice = [1_729_989_000_000_000, 1_729_992_600_000_000]  # 02:30 in Berlin, and an hour later
     born = pa.array(twice, pa.timestamp("us", "Europe/Berlin"))
     batches = [
@@ -133,7 +134,7 @@ def test_the_hour_that_clocks_show_twice_is_two_subjects() -> None:
 
 
 @given(some_rows, some_sizes, st.integers(1, 7))
-def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
+def test_s1_s2_a_subject_is_cut_in_the_same_way_as_by_the_subject_builder(
     rows: list[Row], sizes: list[int], most: int
 ) -> None:
     expected = []
@@ -151,7 +152,7 @@ def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
 
 
 @given(some_rows, some_sizes, st.integers(1, 7), st.data())
-def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
+def test_k3_a_replay_has_the_same_batches_without_the_acknowledged_ones(
     rows: list[Row], sizes: list[int], most: int, data: st.DataObject
 ) -> None:
     before = {name_of(s): LedgerEntry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
@@ -173,7 +174,7 @@ def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
 
 
 @given(some_rows, st.integers(1, 7), st.integers(1, 7), st.data())
-def test_k3_a_replay_with_another_batch_size_sends_no_row_twice_and_leaves_none_out(
+def test_k3_a_replay_with_another_batch_size_sends_each_row_once(
     rows: list[Row], most: int, then: int, data: st.DataObject
 ) -> None:
     before = {name_of(s): LedgerEntry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
@@ -200,7 +201,7 @@ def test_k3_a_replay_with_another_batch_size_sends_no_row_twice_and_leaves_none_
 
 
 @given(some_rows, some_rows, st.integers(1, 7))
-def test_k1_what_is_older_than_what_was_sent_is_late_and_nothing_else_is(
+def test_k1_exactly_the_rows_older_than_those_that_were_sent_are_late(
     earlier: list[Row], rows: list[Row], most: int
 ) -> None:
     entries = {unit.sequence: unit.entry for unit in units(earlier, [5], Cut(most), batch=1)}
@@ -219,7 +220,7 @@ def test_k1_what_is_older_than_what_was_sent_is_late_and_nothing_else_is(
             assert reached >= until[subject]
 
 
-def test_what_has_no_subject_or_no_time_is_refused_and_counted() -> None:
+def test_rows_without_subject_or_time_are_refused_and_counted() -> None:
     rows: list[Row] = [(None, 1, 0), (None, 2, 1), ("a", None, 2), ("a", 1, 3), ("b", 1, 4)]
 
     found = [(unit.sequence, unit.refused, unit.size) for unit in units(rows, [2], Cut(10))]
@@ -232,7 +233,7 @@ def test_what_has_no_subject_or_no_time_is_refused_and_counted() -> None:
     ]
 
 
-def test_a_time_that_is_no_number_is_no_time() -> None:
+def test_a_time_that_is_nan_counts_as_no_time() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"subject": ["a"] * 4, "time": [None, 1.0, 2.0, float("nan")]}
     )
@@ -248,7 +249,7 @@ def test_a_time_that_is_no_number_is_no_time() -> None:
 
 
 @given(some_rows, st.integers(1, 5), st.floats(0.5, 4))
-def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: float) -> None:
+def test_a_batch_costs_no_more_than_its_bound(rows: list[Row], most: int, limit: float) -> None:
     cut = Cut(most, MostCost.of(max(limit, 1.0)))
 
     for unit in units(rows, [6], cut):
@@ -256,7 +257,7 @@ def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: fl
         assert unit.cost <= max(limit, 1.0)
 
 
-def test_a_batch_costs_no_more_than_it_may_in_whatever_order_its_costs_are_added() -> None:
+def test_a_batch_costs_no_more_than_its_bound_in_any_order_of_addition() -> None:
     of_rows = [0.3, 0.7, 1.1, 0.7, 1.1, 0.05, 1.1, 0.7, 0.7, 0.05, 0.2, 0.7, 0.1, 1.1, 0.1, 0.7]
     of_rows += [0.2, 0.1, 0.3, 0.7]
     assert np.sum(of_rows[:-1]) > 10.0, "added one after the other they are 10"
@@ -276,7 +277,7 @@ def test_a_batch_costs_no_more_than_it_may_in_whatever_order_its_costs_are_added
 
 @pytest.mark.parametrize("costs", [[2.0, 9.0, 2.0, 2.0, 9.0], 9.0])
 @pytest.mark.parametrize("same_subject", [True, False])
-def test_a_row_that_costs_more_than_a_batch_may_is_refused_in_its_place(
+def test_a_row_that_costs_more_than_a_batch_may_is_refused_at_its_place(
     costs: Any, same_subject: bool
 ) -> None:
     (group,) = groups([("a", place, place) for place in range(5)], [2], AsTuple())
@@ -308,7 +309,7 @@ def test_no_two_subjects_of_lanes_share_a_name_in_redis(
     assert name_in_lane(*one) != name_in_lane(*other)
 
 
-def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
+def test_a_lane_is_cut_in_the_same_way_as_by_the_subject_builder() -> None:
     rows: list[Row] = [(subject, at, n) for n, (subject, at) in enumerate(
         itertools.product("aabbbc", range(4))
     )]  # fmt: skip
@@ -327,14 +328,14 @@ def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
 
 
 def lane_units(
-    rows: list[Row], remembered: dict[bytes, LedgerEntry], batch: int, **told: Any
+    rows: list[Row], remembered: dict[bytes, LedgerEntry], batch: int, **options: Any
 ) -> list[Unit]:
-    """What is to be sent of one lane, in which lateness is judged by subject."""
+    """Return the units to be sent of one lane, in which each subject has late rows of its own."""
     ordered = sorted(rows, key=lambda row: (row[1], row[0], row[2]))
     table = pa.Table.from_pylist([dict(zip(("s", "t", "n"), row, strict=True)) for row in ordered])
     columns = Columns(None, "t", subject="s")
     (group,) = list(groups_of(table.to_batches(5), columns, AsTuple(), in_order=True))[-1]
-    cut = Cut(4, same_subject=False, late_by_subject=True, **told)
+    cut = Cut(4, same_subject=False, late_by_subject=True, **options)
     entry = remembered.get(b"-", LedgerEntry())
     of_subjects = {
         one: remembered.get(name_in_lane(None, one), LedgerEntry()) for one in set(group.subjects)
@@ -349,7 +350,7 @@ def written_down(units: list[Unit], remembered: dict[bytes, LedgerEntry]) -> Non
 
 
 @given(some_rows, some_rows, st.booleans(), st.data())
-def test_k8_in_a_lane_a_row_is_late_if_it_is_older_than_what_was_sent_of_its_subject(
+def test_k8_a_row_in_a_lane_is_late_if_a_newer_one_of_its_subject_was_sent(
     earlier: list[Row], rows: list[Row], refuse: bool, data: st.DataObject
 ) -> None:
     remembered: dict[bytes, LedgerEntry] = {}
@@ -390,7 +391,7 @@ def test_in_no_order_each_record_batch_is_cut_as_it_comes() -> None:
     assert sizes == [4, 2, 4]
 
 
-def test_messages_are_given_in_the_form_that_was_asked_for() -> None:
+def test_messages_have_the_requested_form() -> None:
     batch = pa.RecordBatch.from_pylist(
         [
             {"subject": "a", "start": 1, "end": 5, "messages": [{"n": 1}, {"n": 2}]},

@@ -1,4 +1,4 @@
-"""Which of a subject's rows go out when, by the rule alone."""
+"""Which rows of a subject are sent at which time, by the rule alone."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def rows(*times: int) -> list[pa.RecordBatch]:
 
 
 class Subject:
-    """From one micro-batch to the next, by way of the saved state."""
+    """Keeps the saved state of a subject from one micro-batch to the next."""
 
     state: bytes | None = None
 
     def sees(self, now: int, *times: int) -> tuple[list[int], list[int]]:
-        """The times that go out: late ones, others."""
+        """Run a micro-batch. Return the times that are sent: late ones, then others."""
         held = HeldRows(HOLDING, PARCELS, self.state)
         held.take(rows(*times) if times else [], now)
         late, on_time = held.release(now)
         _, out = PARCELS.unpack(held.packed(late, on_time))
         self.state, self.next_due = held.dump(), held.next_due
-        told = out.column("t").to_pylist()
-        return told[: len(late)], told[len(late) :]
+        times_out = out.column("t").to_pylist()
+        return times_out[: len(late)], times_out[len(late) :]
 
 
-def test_k1_what_comes_within_the_delay_goes_out_in_front() -> None:
+def test_k1_a_row_that_comes_within_the_delay_is_sent_in_order() -> None:
     subject = Subject()
     assert subject.sees(0, 30, 10, 90) == ([], [])
     assert subject.next_due == 100
@@ -43,12 +43,12 @@ def test_k1_what_comes_within_the_delay_goes_out_in_front() -> None:
     assert subject.sees(198, 90) == (
         [],
         [90],
-    )  # at the very time that went out: nothing to wait for
+    )  # the last time that was sent: nothing to wait for
     assert subject.sees(199) == ([], [95])
     assert subject.next_due is None
 
 
-def test_k1_what_is_earlier_than_what_went_out_is_late_and_does_not_wait() -> None:
+def test_k1_a_row_older_than_those_that_were_sent_is_late_and_does_not_wait() -> None:
     subject = Subject()
     subject.sees(0, 50)
     assert subject.sees(100, 40, 60) == ([], [40, 50])

@@ -1,4 +1,4 @@
-"""Law K8, pure: which subjects share a batch."""
+"""Law K8 without Spark or Redis: which subjects share a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatcher.spark._rows.packing import OPEN_AT_ONCE, Packing, Size
 
 
 def packed(sizes: list[Size], most: Size) -> list[list[int]]:
-    """The packs, by the places of what is in them."""
+    """Return the packs, by the places of their subjects."""
     packing = Packing[int](most)
     packs = [pack for place, size in enumerate(sizes) for pack in packing.add(place, size)]
     return packs + list(packing.rest())
@@ -32,7 +32,7 @@ some_sizes = st.lists(
 
 
 @given(some_sizes)
-def test_k8_each_subject_is_whole_in_one_pack_and_no_pack_holds_more_than_it_may(
+def test_k8_each_subject_is_whole_in_one_pack_and_no_pack_is_too_large(
     sizes: list[Size],
 ) -> None:
     packs = packed(sizes, (50, 8.0))
@@ -42,10 +42,10 @@ def test_k8_each_subject_is_whole_in_one_pack_and_no_pack_holds_more_than_it_may
         assert pack == sorted(pack), "in order of input"
         rows, cost = filled(pack, sizes)
         assert rows <= 50
-        assert cost <= 8.0, "a limit of just that much would refuse it"
+        assert cost <= 8.0, "otherwise a limit of exactly 8 would refuse it"
 
 
-def test_k8_a_pack_costs_no_more_than_it_may_to_the_last_digit() -> None:
+def test_k8_a_pack_costs_no_more_than_its_bound_to_the_last_digit() -> None:
     costs = [0.2, 0.4, 0.3, 0.1]
     assert sum(costs) > 1.0
 
@@ -67,7 +67,7 @@ def test_k8_large_subjects_make_at_most_twice_as_many_calls_as_ideal_and_one(
 
 
 @given(some_sizes)
-def test_k8_each_pack_but_the_last_is_full_in_some_dimension_but_for_the_largest_subject(
+def test_k8_each_pack_but_the_last_has_no_room_for_the_largest_subject(
     sizes: list[Size],
 ) -> None:
     most = (50, 8.0)
@@ -80,14 +80,14 @@ def test_k8_each_pack_but_the_last_is_full_in_some_dimension_but_for_the_largest
 
 
 @given(some_sizes, st.integers(0, 200))
-def test_k8_what_comes_later_does_not_change_what_is_closed(sizes: list[Size], place: int) -> None:
+def test_k8_later_subjects_do_not_change_closed_packs(sizes: list[Size], place: int) -> None:
     packing, shorter = Packing[int]((50, 8.0)), sizes[:place]
     closed = [pack for at, size in enumerate(shorter) for pack in packing.add(at, size)]
 
     assert packed(sizes, (50, 8.0))[: len(closed)] == closed
 
 
-def test_k8_few_packs_are_open_however_many_subjects_there_are() -> None:
+def test_k8_few_packs_are_open_with_any_number_of_subjects() -> None:
     packing = Packing[int]((10,))
     closed = [pack for place in range(100) for pack in packing.add(place, (6,))]
 
@@ -105,5 +105,5 @@ def test_k8_a_pack_that_is_full_is_sent_without_waiting_for_others() -> None:
 @pytest.mark.parametrize(
     ("size", "fits"), [((10, 2.0), True), ((11, 1.0), False), ((1, 3.0), False)]
 )
-def test_k8_what_is_larger_than_a_batch_does_not_fit(size: Size, fits: bool) -> None:
+def test_k8_a_subject_larger_than_a_batch_does_not_fit(size: Size, fits: bool) -> None:
     assert Packing[str]((10, 2.0)).fits(size) is fits

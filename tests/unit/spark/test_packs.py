@@ -1,4 +1,4 @@
-"""Law K8, pure: from rows to what is sent with one call."""
+"""Law K8 without Spark or Redis: from rows to the content of one call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ earlier = st.dictionaries(
     st.sampled_from(SUBJECTS).map(name_of),
     st.integers(0, 9).map(lambda until: LedgerEntry(4, 9, None, until)),
 )
-"""What is remembered of earlier micro-batches: what is older is late."""
+"""The ledger of earlier micro-batches: rows that are older are late."""
 
 
 def packs_of(
@@ -39,7 +39,7 @@ def packs_of(
     division: Division | None = MOST,
     cut: Cut = CUT,
 ) -> list[Pack]:
-    """Of micro-batch 5."""
+    """Return the packs of micro-batch 5."""
     packer, packs = Packer(division, in_order=True), list[Pack]()
     units = all_units(rows, list(sizes), cut, entries, batch=5)
     for _, of_subject in itertools.groupby(units, key=lambda unit: unit.sequence):
@@ -51,17 +51,18 @@ def facts(unit: Unit) -> tuple[object, ...]:
     return unit.sequence, unit.start, unit.size, unit.late, unit.refused, unit.rows, unit.entry
 
 
-def told(packs: list[Pack]) -> list[list[tuple[object, ...]]]:
+def facts_of(packs: list[Pack]) -> list[list[tuple[object, ...]]]:
     return [[facts(unit) for unit in pack.units] for pack in packs]
 
 
 def acknowledged(packs: list[Pack], entries: Entries) -> Entries:
-    """What is remembered once these were sent."""
+    """Return the ledger after these packs were sent."""
     return entries | {unit.sequence: unit.entry for pack in packs for unit in pack.units}
 
 
 def some_of(data: st.DataObject, packs: list[Pack]) -> list[Pack]:
-    """Those that were sent when everything was killed: any, but none before what it follows."""
+    """Return packs that were sent before a crash: any of them, but none before one that it
+    follows."""
     sent: list[Pack] = []
     for pack in packs:
         before = [one for one in (pack.waits_for, pack.previous) if one is not None]
@@ -102,7 +103,7 @@ def test_k1_k8_the_units_of_a_subject_are_those_without_packs_and_in_the_same_or
 
 
 @given(some_rows, earlier)
-def test_k8_a_pack_is_no_larger_than_a_batch_may_be_and_never_late_and_in_time_at_once(
+def test_k8_a_pack_is_no_larger_than_a_batch_and_has_either_late_rows_or_others(
     rows: list[Row], entries: Entries
 ) -> None:
     for pack in packs_of(rows, entries):
@@ -118,12 +119,12 @@ def test_k8_packs_do_not_depend_on_the_size_of_record_batches(
     expected = packs_of(rows, entries, sizes=(1,))
     for sizes in ((size,), (10,), (10_000,)):
         packs = packs_of(rows, entries, sizes=sizes)
-        assert told(packs) == told(expected)
+        assert facts_of(packs) == facts_of(expected)
         assert [pack.name for pack in packs] == [pack.name for pack in expected]
 
 
 @given(some_rows, earlier, st.data())
-def test_k3_k8_a_replay_has_the_same_packs_without_those_that_were_acknowledged(
+def test_k3_k8_a_replay_has_the_same_packs_without_the_acknowledged_ones(
     rows: list[Row], entries: Entries, data: st.DataObject
 ) -> None:
     packs = packs_of(rows, entries)
@@ -131,12 +132,12 @@ def test_k3_k8_a_replay_has_the_same_packs_without_those_that_were_acknowledged(
 
     again = packs_of(rows, acknowledged(sent, entries), sizes=(3,))
 
-    assert told(again) == told([pack for pack in packs if pack not in sent])
+    assert facts_of(again) == facts_of([pack for pack in packs if pack not in sent])
     assert not any(pack.is_rest for pack in again)
 
 
 @given(some_rows, earlier, st.data())
-def test_k3_k8_of_a_pack_whose_subjects_were_sent_one_by_one_a_replay_sends_the_rest(
+def test_k3_k8_a_replay_sends_the_rest_of_a_pack_that_was_sent_by_subjects(
     rows: list[Row], entries: Entries, data: st.DataObject
 ) -> None:
     packs = packs_of(rows, entries)
@@ -150,8 +151,8 @@ def test_k3_k8_of_a_pack_whose_subjects_were_sent_one_by_one_a_replay_sends_the_
     again = [pack for pack in packs_of(rows, remembered) if pack.name == divided.name]
 
     left = [unit for unit in divided.units if unit.sequence not in done]
-    if divided.name:  # else it is a part of a subject that is larger than a batch
-        assert told(again) == ([list(map(facts, left))] if left else [])
+    if divided.name:  # without a name it is a part of a subject that is larger than a batch
+        assert facts_of(again) == ([list(map(facts, left))] if left else [])
         assert all(pack.is_rest == bool(done) for pack in again)
 
 
@@ -176,7 +177,7 @@ def numbers(packs: list[Pack]) -> list[int]:
 
 
 @given(some_rows, earlier, st.data())
-def test_k8_what_was_begun_by_subjects_is_finished_in_packs_and_the_other_way_round(
+def test_k8_a_micro_batch_begun_by_subjects_is_finished_in_packs_and_vice_versa(
     rows: list[Row], entries: Entries, data: st.DataObject
 ) -> None:
     first, then = data.draw(st.permutations([None, MOST]))

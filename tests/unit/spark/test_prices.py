@@ -1,4 +1,4 @@
-"""Laws V3 and V7 in Spark: what rows and batches cost in the dimensions of a limit."""
+"""Laws V3 and V7 in Spark: the costs of rows and batches in the dimensions of a limit."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def limiter(capacity: float | Limits = API) -> LimiterConfig:
     return LimiterConfig(url=URL, name="api", shared_capacity=capacity)
 
 
-def sink(**told: Any) -> SubjectSink:
+def sink(**options: Any) -> SubjectSink:
     right = {"subject": "subject", "time": "at", "limiter": limiter()}
-    return SubjectSink(**{"handler": HANDLER, **right, **told})
+    return SubjectSink(**{"handler": HANDLER, **right, **options})
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -45,6 +45,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"cost": {"tokens": [1]}}, r"cost\['tokens'\] must be a number, an SQL expression"),
     ({"cost": {"": 1}}, "cost must have texts that are not empty as dimensions"),
     ({"cost": {"calls": 0.5}}, r"cost\['calls'\] must be a whole number"),
+    ({"cost": {"tokens": 1}}, "cost must name calls, of which each call takes one or more"),
+    (
+        {"cost": {"tokens": 1, "calls": 1}, "max_operation_time": 61},
+        "max_operation_time must be at most 60 seconds, the max_operation_time of calls=InFlight",
+    ),
     ({"cost": 0, "batch_cost": 1}, "batch_cost must say of which dimension it is"),
     ({"cost": 0, "batch_cost": {"bytes": 1}}, "batch_cost must be of requests"),
     ({"cost": 0, "batch_cost": {"calls": 5}}, "batch_cost must be at most 4 of calls"),
@@ -65,15 +70,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "said"), WRONG)
-def test_v7_costs_that_do_not_suit_the_limit_are_refused_when_a_sink_is_made(
-    told: dict[str, Any], said: str
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_v7_costs_that_do_not_fit_the_limit_are_refused_when_a_sink_is_made(
+    options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ArgumentError, match=said):
-        sink(**told)
+    with pytest.raises(ArgumentError, match=message):
+        sink(**options)
 
 
-def test_v3_the_rows_of_a_batch_may_cost_what_the_batch_itself_leaves_of_each_dimension() -> None:
+def test_v3_the_rows_of_a_batch_may_cost_the_bound_without_the_batch_cost() -> None:
     prices = prices_of(
         sink(
             cost={"requests": 2, "tokens": "size / 4"},
@@ -89,7 +94,7 @@ def test_v3_the_rows_of_a_batch_may_cost_what_the_batch_itself_leaves_of_each_di
     assert prices.form.slots == {"calls"}
 
 
-def test_a_limit_of_one_dimension_with_a_name_has_costs_that_are_numbers() -> None:
+def test_costs_are_numbers_for_a_limit_with_one_named_dimension() -> None:
     one = limiter(Limits(tokens=Rate(100)))
     named = prices_of(sink(limiter=one, cost={"tokens": "size"}, batch_cost={"tokens": 10}))
     plain = prices_of(sink(limiter=one, cost="size", batch_cost=10))
@@ -99,7 +104,7 @@ def test_a_limit_of_one_dimension_with_a_name_has_costs_that_are_numbers() -> No
     assert prices_of(sink(limiter=one, cost={})).of_tasks == {"": 0}
 
 
-def test_a_sink_with_costs_in_dimensions_travels_and_tasks_get_what_they_work_out() -> None:
+def test_a_sink_with_costs_in_dimensions_can_be_pickled_and_tasks_get_their_part() -> None:
     made = EventTimeSink(
         HANDLER, limiter=limiter(), cost={"requests": 1, "tokens": "size"}, batch_cost={"calls": 1}
     )
@@ -118,7 +123,7 @@ def test_n1_calls_are_named_by_rows_or_batches_also_where_spark_works_them_out()
         sink(cost={"tokens": "size"})
 
 
-def test_costs_in_dimensions_bound_batches_without_a_limit_too() -> None:
+def test_costs_in_dimensions_also_bound_batches_without_a_limit() -> None:
     prices = Prices.of({"tokens": 5, "calls": 1}, 0, {"tokens": 12})
 
     assert prices.most == MostCost.of({"tokens": 12})
@@ -129,7 +134,7 @@ amounts = st.dictionaries(st.sampled_from(["a", "b", ""]), st.floats(0, 100), ma
 
 
 @given(amounts, amounts)
-def test_a_cost_is_beyond_the_most_if_it_is_in_any_dimension(
+def test_a_cost_is_too_high_if_it_is_in_any_dimension(
     most: dict[str, float], cost: dict[str, float]
 ) -> None:
     bound, costs = MostCost.of(most), Costs(cost)
@@ -140,7 +145,7 @@ def test_a_cost_is_beyond_the_most_if_it_is_in_any_dimension(
     assert MostCost.of(most, None, cost).beyond(MostCost.of(most).bounded(Costs(cost))) is None
 
 
-def test_rows_that_cost_more_than_the_most_are_found_with_the_dimension() -> None:
+def test_rows_that_cost_too_much_are_found_with_their_dimension() -> None:
     costs = RowCosts({"requests": 1.0, "tokens": np.array([5.0, 50.0, 9.0, 10.0])})
     most = MostCost.of({"requests": 3, "tokens": 9})
 
@@ -175,7 +180,7 @@ def test_reach_ends_where_one_dimension_is_full(
 
 
 @pytest.mark.parametrize(
-    ("amounts", "said"),
+    ("amounts", "message"),
     [
         ({"a": np.array([1.0, np.nan])}, "null, negative or not finite"),
         ({"a": np.array([1.0, -1.0])}, "null, negative or not finite"),
@@ -183,12 +188,12 @@ def test_reach_ends_where_one_dimension_is_full(
         ({"a": np.array([1.5])}, "not whole"),
     ],
 )
-def test_costs_that_cannot_be_charged_are_found(amounts: dict[str, Any], said: str) -> None:
+def test_costs_that_cannot_be_charged_are_found(amounts: dict[str, Any], message: str) -> None:
     found = RowCosts({"b": 0.5, **amounts}).unusable({"a"})
 
     assert found is not None
     assert found[0] == "a"
-    assert found[1].startswith(said)
+    assert found[1].startswith(message)
     assert RowCosts({"a": np.array([2.0]), "b": 0.5}).unusable({"a"}) is None
 
 
@@ -227,12 +232,12 @@ def test_sums_have_a_name_for_each_dimension() -> None:
 @pytest.mark.parametrize(
     "text", ["size +", "size; 1", "size[0]", "f(size)", "size ** 2", "'5'", "True", "", "a.b", "1j"]
 )
-def test_what_is_no_arithmetic_of_columns_is_refused(text: str) -> None:
+def test_a_text_that_is_no_arithmetic_of_columns_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError, match="cost must be made of numbers, names of columns"):
         Expression(text).columns("cost")
 
 
-def test_an_expression_reads_columns_of_all_kinds_of_numbers_whatever_their_names() -> None:
+def test_an_expression_reads_number_columns_of_any_type_and_name() -> None:
     rows = pa.RecordBatch.from_pydict(
         {
             "size": pa.array([8, 4], pa.int32()),

@@ -1,4 +1,5 @@
-"""Law K3, pure: what a replay leaves out is proved to be what was acknowledged."""
+"""Law K3 without Spark or Redis: the ledger proves that a replay leaves out exactly what was
+acknowledged."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from dispatcher.spark._rows.row_costs import RowCosts
 COLUMNS = Columns("subject", "time", hash="hash", added=("hash",))
 
 Row = tuple[int, int]
-"""Time and hash."""
+"""The time and the hash of a row."""
 
 
 def price(group: RowGroup, rows: object) -> RowCosts:
@@ -28,7 +29,7 @@ def price(group: RowGroup, rows: object) -> RowCosts:
 
 
 def cut(rows: list[Row], most: int, entry: LedgerEntry, size: int = 5) -> list[Unit]:
-    """What is to be sent of one subject's `rows` in micro-batch 7."""
+    """Return the units to be sent of the rows of one subject in micro-batch 7."""
     table = pa.table(
         {
             "subject": ["a"] * len(rows),
@@ -50,7 +51,7 @@ before = st.just(LedgerEntry(6, 3, None, 2))
 
 
 @given(some_rows.filter(bool), st.integers(1, 5), st.integers(1, 5), before, st.data())
-def test_k3_rows_that_were_acknowledged_are_known_again_however_they_are_cut(
+def test_k3_acknowledged_rows_are_recognized_with_any_size_of_batches(
     rows: list[Row], most: int, then: int, entry: LedgerEntry, data: st.DataObject
 ) -> None:
     rows = sorted(rows)
@@ -64,7 +65,7 @@ def test_k3_rows_that_were_acknowledged_are_known_again_however_they_are_cut(
 
 
 @given(some_rows.filter(bool), st.integers(1, 5), st.data())
-def test_k3_other_rows_are_not_taken_for_those_that_were_acknowledged(
+def test_k3_other_rows_are_not_mistaken_for_acknowledged_ones(
     rows: list[Row], most: int, data: st.DataObject
 ) -> None:
     times: dict[
@@ -83,7 +84,7 @@ def test_k3_other_rows_are_not_taken_for_those_that_were_acknowledged(
         changed[place] = (time, strange)
     else:
         changed.insert(place, (time, strange))
-    if changed[: done.rows] == rows[: done.rows]:  # a twin has taken its place
+    if changed[: done.rows] == rows[: done.rows]:  # an equal row has taken its place
         return
 
     if changed:
@@ -91,7 +92,7 @@ def test_k3_other_rows_are_not_taken_for_those_that_were_acknowledged(
             cut(changed, data.draw(st.integers(1, 5)), done)
 
 
-def test_what_comes_after_what_was_acknowledged_may_change() -> None:
+def test_rows_after_the_acknowledged_ones_may_change() -> None:
     rows = [(1, 10), (2, 20), (3, 30), (4, 40)]
     first, *_ = cut(rows, 2, LedgerEntry())
 
@@ -111,7 +112,7 @@ def one_group(batch: pa.RecordBatch, form: Any, columns: Columns) -> RowGroup:
 @pytest.mark.parametrize("most", [1, 2, 10])
 @pytest.mark.parametrize("same_subject", [True, False])
 @pytest.mark.parametrize("form", ["row", "dict", "tuple"])
-def test_rows_that_python_cannot_hold_are_refused_alone_and_named(
+def test_only_rows_that_python_cannot_hold_are_refused_with_their_names(
     most: int, same_subject: bool, form: str
 ) -> None:
     batch = pa.RecordBatch.from_pydict(
@@ -139,7 +140,7 @@ def test_rows_that_python_cannot_hold_are_refused_alone_and_named(
     assert [unit.entry.rows for unit in units][-1] == 5
 
 
-def test_the_time_of_a_row_is_held_against_the_years_that_python_knows_in_every_form() -> None:
+def test_rows_with_times_that_python_cannot_hold_are_refused_in_every_form() -> None:
     times = pa.array([-70_000_000_000_000_000, 0, BEYOND - 1, BEYOND], pa.timestamp("us", "UTC"))
     batch = pa.RecordBatch.from_pydict({"subject": ["a"] * 4, "time": times})
     made = FORMATS["arrow"]()
@@ -169,7 +170,7 @@ def test_a_message_that_python_cannot_hold_refuses_its_batch() -> None:
     assert found == [("", [{"n": 1, "day": date(1970, 1, 1)}])]
 
 
-def test_a_source_has_its_rows_whatever_became_of_those_that_were_handed_out() -> None:
+def test_a_source_keeps_its_rows_if_a_handler_changes_them() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"subject": ["a"] * 4, "time": [1, 2, 3, 4], "tags": [["x"], ["y"], [], None]}
     )
@@ -205,7 +206,7 @@ def test_maps_are_dicts_wherever_they_are() -> None:
     }
 
 
-def test_of_what_holds_others_only_the_value_that_python_cannot_hold_is_a_text() -> None:
+def test_in_nested_values_only_those_that_python_cannot_hold_become_texts() -> None:
     far = pa.timestamp("us", "UTC")
     one = pa.struct([("at", far), ("n", pa.int64())])
     kind = pa.struct([("listed", pa.list_(one)), ("mapped", pa.map_(pa.string(), far))])
@@ -231,7 +232,7 @@ def test_of_what_holds_others_only_the_value_that_python_cannot_hold_is_a_text()
     assert AsDict().read(batch.slice(1)).rows == read.rows[1:]
 
 
-def test_a_proof_grows_alike_however_the_rows_are_added() -> None:
+def test_a_proof_is_the_same_in_whatever_steps_rows_are_added() -> None:
     from dispatcher.spark._ledger.proof import NONE, Proof
 
     hashes = np.arange(6)

@@ -1,4 +1,4 @@
-"""Columns as handlers get them: what Arrow itself says of each value, but with dicts for maps."""
+"""Columns as handlers receive them: the values that Arrow gives, but with dicts for maps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kinds = st.SearchStrategy[tuple[pa.DataType, st.SearchStrategy[Any]]]
 ZONES = ["UTC", "Etc/UTC", "Europe/Berlin", "America/St_Johns", "+05:45"]
 
 CENTURIES = timedelta(days=100_000_000)
-"""Nearly all that Arrow can count in microseconds."""
+"""Nearly the longest duration that Arrow can count in microseconds."""
 
 _whole = st.integers(-(2**31), 2**31 - 1)
 _moments = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))
@@ -68,7 +68,7 @@ kinds = st.recursive(_plain(), _nested, max_leaves=3)
 
 
 def expected(value: Any, kind: pa.DataType) -> Any:
-    """What Arrow says of a value, with dicts for maps."""
+    """Return the value that Arrow gives, with dicts for maps."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -81,7 +81,7 @@ def expected(value: Any, kind: pa.DataType) -> Any:
 
 
 @given(kinds, st.data())
-def test_a_column_has_the_values_that_arrow_says_it_has(
+def test_a_column_has_the_values_that_arrow_gives(
     kind: tuple[pa.DataType, st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:
     column = pa.array(data.draw(st.lists(st.none() | kind[1], max_size=8)), kind[0])
@@ -92,12 +92,12 @@ def test_a_column_has_the_values_that_arrow_says_it_has(
     values, unreadable = values_of(part)
 
     assert values == wanted
-    assert repr(values) == repr(wanted)  # zones, folds and classes too
+    assert repr(values) == repr(wanted)  # including zones, folds and classes
     assert unreadable == {}
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_an_hour_that_clocks_show_twice_is_told_apart(zone: str) -> None:
+def test_an_hour_that_clocks_show_twice_is_distinguished(zone: str) -> None:
     seconds = 1_729_987_200  # 00:00 UTC of the day on which Berlin's summer time ends
     micros = [(seconds + 900 * quarter) * 1_000_000 + 7 for quarter in range(20)]
     column = pa.array(micros).cast(pa.timestamp("us", zone))
@@ -117,7 +117,7 @@ def test_an_hour_that_clocks_show_twice_is_told_apart(zone: str) -> None:
         (pa.timestamp("us"), 5, -(2**60)),
     ],
 )
-def test_what_python_cannot_hold_stands_as_text_wherever_it_is(
+def test_a_value_that_python_cannot_hold_becomes_a_text_at_any_depth(
     kind: pa.DataType, good: int, bad: int
 ) -> None:
     whole = pa.int32() if pa.types.is_date(kind) else pa.int64()
@@ -139,14 +139,14 @@ def test_what_python_cannot_hold_stands_as_text_wherever_it_is(
     assert isinstance(plain[1], Unreadable)
 
 
-def test_nothing_is_read_below_what_is_null() -> None:
+def test_nothing_is_read_below_null() -> None:
     days = pa.array([3_000_000, 1], pa.int32()).cast(pa.date32())
     column = pa.StructArray.from_arrays([days], ["day"], mask=pa.array([True, False]))
 
     assert values_of(column) == ([None, {"day": date(1970, 1, 2)}], {})
 
 
-def test_a_row_is_one_of_sparks_own() -> None:
+def test_a_row_is_a_row_of_spark() -> None:
     names = ["subject", "class", "__fields"]
     batch = pa.RecordBatch.from_arrays(
         [["a", None], [1, 2], [timedelta(1), timedelta(2)]], names=names
@@ -161,5 +161,5 @@ def test_a_row_is_one_of_sparks_own() -> None:
     assert rows[0].subject == rows[0]["subject"] == "a"
     again = pickle.loads(pickle.dumps(rows))
     assert [row.asDict() for row in again] == [row.asDict() for row in own]
-    rows[0].__fields__ = ["x", "y", "z"]  # of this row alone
+    rows[0].__fields__ = ["x", "y", "z"]  # this changes this row alone
     assert rows[1].asDict() == own[1].asDict()

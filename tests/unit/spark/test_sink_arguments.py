@@ -1,4 +1,4 @@
-"""What a SubjectSink refuses when it is made."""
+"""Arguments that a SubjectSink refuses when it is made."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.spark.handlers import only_rows
 
 
 def generates(batch: list[Any]) -> Iterator[Any]:
-    """Runs nothing when it is called."""
+    """Run nothing until it is iterated over."""
     yield from batch
 
 
 async def awaits(batch: list[Any]) -> None:
-    """Runs nothing until it is awaited."""
+    """Run nothing until it is awaited."""
 
 
-def sink(handler: Any = only_rows, **told: Any) -> SubjectSink:
-    """One that would work, but for what is `told`."""
+def sink(handler: Any = only_rows, **options: Any) -> SubjectSink:
+    """Return a sink that would work, apart from its `options`."""
     right = {"subject": "subject", "time": "at", "redis": "redis://db:6379/0"}
-    return SubjectSink(**{"handler": handler, **right, **told})
+    return SubjectSink(**{"handler": handler, **right, **options})
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -88,19 +88,21 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "said"), WRONG)
-def test_wrong_arguments_are_refused_when_it_is_made(told: dict[str, Any], said: str) -> None:
-    with pytest.raises((ValueError, HandlerError), match=said):
-        sink(**told)
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_arguments_are_refused_when_a_sink_is_made(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ValueError, HandlerError), match=message):
+        sink(**options)
 
 
 @pytest.mark.parametrize("handler", [5, "send", None])
-def test_what_is_no_handler_is_refused_when_it_is_made(handler: Any) -> None:
+def test_an_object_that_is_no_handler_is_refused_when_a_sink_is_made(handler: Any) -> None:
     with pytest.raises(ValueError, match="handler must be"):
         sink(handler)
 
 
-def test_a_handler_that_cannot_travel_is_refused_when_it_is_made() -> None:
+def test_a_handler_that_cannot_be_pickled_is_refused_when_a_sink_is_made() -> None:
     lock = threading.Lock()
 
     with pytest.raises(

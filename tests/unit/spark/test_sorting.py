@@ -1,4 +1,4 @@
-"""A task's rows are sorted as Spark sorts them."""
+"""The rows of a task are sorted in the same way as by Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batches_of(rows: list[tuple[Any, Any]], size: int, kind: pa.DataType) -> lis
 
 
 def by_nulls(value: Any) -> tuple[bool, bool, Any]:
-    """What is null comes first, and what is no number last."""
+    """Return a sort key: null comes first, and NaN last."""
     no_number = isinstance(value, float) and math.isnan(value)
     return value is not None, no_number, 0 if value is None or no_number else value
 

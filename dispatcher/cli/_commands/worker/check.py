@@ -135,7 +135,7 @@ def _check_costs(options: WorkerCommandOptions) -> None:
         limits.checked(name, _known(getattr(options, name))) for name in ("cost", "batch_cost")
     )
     if not is_covered(limits.most, cost + batch_cost):
-        raise ExceedsCapacityError(cost, limits.most, batch_cost)
+        raise ExceedsCapacityError(cost, limits.most, batch_cost, limits.tightest_windows)
 
 
 def _known(cost: Cost) -> object:
