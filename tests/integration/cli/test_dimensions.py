@@ -161,6 +161,7 @@ WORKER = ("worker", "json:dumps", "--topic", "mails", "--limit", "llm", "--check
         ("--cost tokns=size", "--cost must be of requests, tokens and calls alone, not {'tokns"),
         ("--cost 5", "--cost must say of which dimension it is, not 5.0"),
         ("--cost tokens=100000,calls=1", "more than the limiter's max_capacity of 90000 of tokens"),
+        ("--cost tokens=5", "--cost must name calls, of which each call takes one or more"),
         ("--cost tokens=n --batch-cost calls=1.5", "--batch-cost['calls'] must be a whole number"),
         ("--reserved 100", "--reserved must say of which dimension it is, not 100.0"),
         ("--shared-capacity tokens=5/6s", "requests is no dimension here and a rate per 60 s"),
