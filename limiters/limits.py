@@ -11,7 +11,6 @@ from keyword import iskeyword
 from limiters._bound_names import bound_names
 from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
-from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
@@ -27,6 +26,7 @@ from limiters._rates import (
 )
 from limiters._support import validation
 from limiters._support.durations import read_seconds
+from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
