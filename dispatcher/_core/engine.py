@@ -249,14 +249,14 @@ class Engine:
 
     def _next_turn(self, now: float) -> float:
         times = [self.batch_end.next_look(now), self._stalls_at()]
-        company = math.inf
+        missing = math.inf
         if self.pausing.until is not None:
             times.append(self.pausing.until)
         else:
             times.append(self._next_audit)
             times.append(self.demand.next_look())
-            soonest, company = self._flusher.next_look(now, self._inbox.newest)
+            soonest, missing = self._flusher.next_look(now, self._inbox.newest)
             times.append(soonest)
-        if not self.buffer.look_at(company):
+        if not self.buffer.look_at(missing):
             return now
         return min(times)
