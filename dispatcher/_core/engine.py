@@ -228,7 +228,7 @@ class Engine:
         if finding.message:
             facts = {"happening": "audit-failed"}
             _log.error("audit failed: %s", finding.message, extra=facts)
-        self.emit(finding.event, 0, finding.message)
+        self.emit(finding.event, 0, finding.message, self.open_work.take_settled())
 
     def _stalls_at(self) -> float:
         """Return when `send_out` ends, unless a batch is raised before."""
