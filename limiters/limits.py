@@ -44,8 +44,8 @@ __all__ = (
     "seconds",
 )
 
-LONGEST_NAME = 64
-"""Characters of the name of a dimension."""
+LONGEST_NAME = 40
+"""Characters of the name of a dimension: sixteen are stored as one text of limited length."""
 
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.\-]{{0,{LONGEST_NAME - 1}}}")
 

@@ -42,6 +42,10 @@ class Caller:
                 ),
             ),
             max_buffer_size=4 * SOME,
+            max_operation_time=min(
+                (one.max_operation_time for one in limits.bounds if one.max_operation_time),
+                default=60,
+            ),
         )
         # What each call costs, whatever is in it.
         each = {name: 1 for name in limits.dimensions if name != "tokens"}
