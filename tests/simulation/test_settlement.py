@@ -61,13 +61,32 @@ def test_z1_z2_z3_a_rule_taken_out_is_found_by_a_history(
     assert history() > 1.01
 
 
+FOUND_BY_STORMS: list[tuple[str, Mutant, str]] = [
+    ("refund sent twice", mutants.refunds_are_sent_twice, "settled-changes"),
+    ("counts while it runs", mutants.running_calls_count_as_settled, "settled-every-fault"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mutant", "storm"),
+    [one[1:] for one in FOUND_BY_STORMS],
+    ids=[one[0] for one in FOUND_BY_STORMS],
+)
+def test_z1_z3_a_rule_taken_out_is_found_by_a_storm(
+    mutant: Mutant, storm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    assert not all(STORMS[storm](seed).holds for seed in range(16))
+
+
 def test_each_history_and_mutant_is_used() -> None:
     made = {
         name
         for name, one in inspect.getmembers(mutants, inspect.isfunction)
         if one.__module__ == mutants.__name__
     }
-    assert made == {mutant.__name__ for _, mutant, _ in FOUND}
+    assert made == {mutant.__name__ for _, mutant, *_ in (*FOUND, *FOUND_BY_STORMS)}
     assert set(histories.HISTORIES) == {history for *_, history in FOUND}
 
 
