@@ -23,6 +23,7 @@ GROUPS = {
     "sharing": "sharing",
     "limits": "limits",
     "settlement": "settlement",
+    "settlement-killed": "settlement_killed",
     "contract": "contract",
     "contract-slots": "contract_slots",
     "contract-rival": "contract_rival",

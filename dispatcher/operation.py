@@ -204,8 +204,10 @@ def batch_of(operation: Operation) -> OperationBatch:
     """The batch in which it was raised last. SettlementError if there is none."""
     where = operation._where
     if where is None or isinstance(where, (int, Claim)):
-        raised = "waits to be raised again" if operation._attempts else "was not raised"
-        raise SettlementError(f"the operation {raised}; settle it in its callback")
+        state = (
+            "waits for its next attempt" if operation._attempts else "did not reach its callback"
+        )
+        raise SettlementError(f"the operation {state}; settle it in its callback")
     return where
 
 

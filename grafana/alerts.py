@@ -218,11 +218,12 @@ ALERTS = (
         "warning",
         lambda pace: "max without (instance, pod) (dispatcher_refused) == 1",
         5 * MINUTE,
-        "An instance of limit {{ $labels.limit }} gets no shared capacity: its lease time or "
-        "period is another one",
-        "Instances with two lease times or periods cannot share a limit. Its log says which ones "
-        "differ, and has the command (`dispatcher limit set`) that changes them for all: "
-        "use it before you deploy instances with other ones, or correct their configuration.",
+        "An instance of limit {{ $labels.limit }} gets no shared capacity: its lease time, windows "
+        "or dimensions are others",
+        "Instances with two lease times, periods or sets of dimensions cannot share a limit. Its "
+        "log says which ones differ, and has the command (`dispatcher limit set`) that changes "
+        "them for all: use it before you deploy instances with other ones, or correct their "
+        "configuration.",
         _of_limit("Who shares it?"),
     ),
     Alert(

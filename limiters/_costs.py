@@ -137,6 +137,8 @@ def checked_cost(name: str, value: object) -> AnyCost:
 def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """What a mapping has, whatever its methods do. ArgumentError of the argument `name` if they
     raise."""
+    if isinstance(value, Costs) or type(value) is dict:
+        return dict(value.items())  # an exception here is of a signal handler, which is to pass
     try:
         return {dimension: value[dimension] for dimension in value}
     except Exception as error:

@@ -148,7 +148,11 @@ def _window(option: str, name: str, text: str, window: str) -> WrittenWindow:
     amount, is_per, per = (part.strip() for part in window.partition("/"))
     found = read_number_or_text(amount)
     duration = durations.read_seconds(per) if is_per else None
-    if isinstance(found, str) or not 0 < found <= MAX_AMOUNT or (is_per and not duration):
+    if isinstance(found, float) and not 0 < found <= MAX_AMOUNT:
+        raise ArgumentError(
+            option, text, f"have an amount of more than zero and at most {MAX_AMOUNT:g} for {name}"
+        )
+    if isinstance(found, str) or (is_per and not duration):
         raise ArgumentError(
             option,
             text,

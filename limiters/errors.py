@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from shlex import quote
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from limiters._plain_numbers import plain
@@ -64,7 +63,7 @@ class ExceedsCapacityError(LimiterError):
         cost: AnyCost,
         max_capacity: AnyCost,
         batch_cost: AnyCost = 0,
-        windows: Mapping[str, str] = MappingProxyType({}),
+        windows: Mapping[str, str] | None = None,
     ) -> None:
         """`windows`: names of the shorter windows that allow least, by dimension."""
         self.cost = cost
@@ -81,6 +80,7 @@ class ExceedsCapacityError(LimiterError):
             too_much, most = cost.get(self.dimension, 0), max_capacity.get(self.dimension, 0)
             extra = batch_cost.get(self.dimension, 0) if isinstance(batch_cost, Mapping) else 0
         of = f" of {self.dimension}" if self.dimension else ""
+        windows = windows or {}
         (only,) = windows.values() if len(windows) == 1 else ("",)
         self.window = windows.get(self.dimension, "") if self.dimension else only
         """The shorter window that allows less than that; "" if it is the longest."""

@@ -11,7 +11,6 @@ from keyword import iskeyword
 from limiters._bound_names import bound_names
 from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
-from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
@@ -27,6 +26,7 @@ from limiters._rates import (
 )
 from limiters._support import validation
 from limiters._support.durations import read_seconds
+from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
@@ -44,8 +44,8 @@ __all__ = (
     "seconds",
 )
 
-LONGEST_NAME = 64
-"""Characters of the name of a dimension."""
+LONGEST_NAME = 40
+"""Characters of the name of a dimension: sixteen are stored as one text of limited length."""
 
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.\-]{{0,{LONGEST_NAME - 1}}}")
 

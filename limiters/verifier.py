@@ -334,7 +334,7 @@ def _largest(steps: list[tuple[float, float]], start: float, end: float) -> floa
 
 def _used(entries: list[Spent], steps: list[tuple[float, float]], period: float) -> float:
     first = entries[0].at
-    last = max(entries[-1].at, first + period)  # of less than a window, no share can be told
+    last = max(entries[-1].at, first + period)  # less than a window has no share
     spent = math.fsum(entry.judged for entry in entries if entry.at > first)
     return spent * period / _could_have(steps, first, last) if spent else 0.0
 

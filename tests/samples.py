@@ -14,13 +14,13 @@ def sample(cases: Iterable[Any], every: int) -> list[Any]:
     >>> [one.values[0] for one in sample("abcdefg", 3) if not one.marks]
     ['a', 'd', 'g']
     """
-    return rows(((one,) for one in cases), every)
+    return tuples(((one,) for one in cases), every)
 
 
-def rows(cases: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
-    """Return one in so many rows, the first one included, for `parametrize` with several names.
+def tuples(cases: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
+    """Return one in so many tuples, the first one included, for `parametrize` with several names.
 
-    >>> [one.values for one in rows([("a", 1), ("b", 2), ("c", 3)], 2) if not one.marks]
+    >>> [one.values for one in tuples([("a", 1), ("b", 2), ("c", 3)], 2) if not one.marks]
     [('a', 1), ('c', 3)]
     """
     return [_case(one, number % every == 0) for number, one in enumerate(cases)]

@@ -1,5 +1,5 @@
-"""A shared limit in virtual time, told step by step: instances that spend all they may, on servers
-that forget, fall behind or come back, and that a test changes by hand."""
+"""A shared limit in virtual time, step by step: instances that spend all they may, on servers that
+lose data, fall behind or come back, and that a test changes by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP = 0.01
 
 
 class Server:
-    """A server process: an identity, what it stores, and a clock that may be wrong."""
+    """A server process: an identity, its stored data, and a clock that may be wrong."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Server:
     ) -> None:
         self.identity = identity
         self.ahead = ahead
-        """By how many seconds its clock is ahead of true time."""
+        """How many seconds its clock is ahead of true time."""
         self.stored = Coordinator(default_span=default_span)
         if empty_from_the_start:
             self.stored.registry = Registry(identity, NEVER)
@@ -52,7 +52,7 @@ class Server:
         lease: int | None = None,
         period: int | None = None,
     ) -> bool:
-        """What an operator's command does; durations in milliseconds."""
+        """Do what an operator's command does. Durations are in milliseconds."""
         return self.stored.set_terms(
             self.identity,
             self.clock(now),
@@ -64,11 +64,12 @@ class Server:
         return self.stored.delete(self.identity, self.clock(now), f"deleted at {now}")
 
     def flush(self) -> None:
-        """FLUSHALL: all that is stored is gone, the process goes on."""
+        """Do what FLUSHALL does: all stored data is gone, and the process goes on."""
         self.stored = Coordinator(default_span=self.stored.default_span)
 
     def copy(self, identity: str, *, ahead: float = 0.0) -> Server:
-        """A replica as it is now, that becomes the master under an identity of its own."""
+        """Return a replica of this moment, which becomes the master under an identity of its
+        own."""
         other = Server(identity, ahead=ahead)
         other.stored = copy.deepcopy(self.stored)
         return other
@@ -80,7 +81,7 @@ class Server:
 
 
 class Instance:
-    """One that spends what it may, at any time, in pieces of `cost`."""
+    """An instance that always spends as much as it may, in pieces of `cost`."""
 
     def __init__(
         self, name: str, terms: Terms = TERMS, *, backlog: float = 5_000.0, cost: float = 5.0
@@ -92,17 +93,17 @@ class Instance:
         self.connected = True
         self.alive = True
         self.requests: list[Request] = []
-        """All that it has sent."""
+        """All requests that it has sent."""
         self.replies: list[Reply] = []
         self.calls = 0
         self.spent: list[tuple[float, float]] = []
 
     def held(self, now: float) -> float:
-        """What it holds, in cost."""
+        """Return the capacity that it holds, as a cost."""
         return self.share.settle(now)
 
     def exchange(self, server: Server, now: float) -> Reply | None:
-        """Sends what is due once; None if it gets no answer."""
+        """Send the request that is due, once. Return None if there is no answer."""
         request = self.share.compose(now)
         self.calls += 1
         self.requests.append(request)
@@ -115,15 +116,15 @@ class Instance:
         return reply
 
     def ask(self, server: Server, now: float) -> Reply:
-        """Sends what is due until it is answered or refused."""
+        """Send the request that is due until it is answered or refused."""
         for _ in range(6):
             reply = self.exchange(server, now)
             if reply is not None and reply.kind not in (Kind.CHALLENGE, Kind.RETRY):
                 return reply
-        raise AssertionError(f"{self.name} is sent back again and again")
+        raise AssertionError(f"{self.name} was challenged too often")
 
     def leave(self, server: Server, now: float) -> None:
-        """Stops, as it should."""
+        """Stop, and give back what it holds."""
         self.alive = False
         self.share.want(0.0, 0.0, now)
         if self.share.pending is not None:
@@ -132,7 +133,7 @@ class Instance:
         self.ask(server, now)
 
     def turn(self, server: Server, now: float) -> None:
-        """Spends what it may, and sends what is due."""
+        """Spend as much as it may, and send what is due."""
         self.spend(now)
         gathering = self.cost if self.backlog >= self.cost else 0.0
         self.share.want(self.backlog, gathering, now)
@@ -142,7 +143,7 @@ class Instance:
             self.spend(now)
 
     def spend(self, now: float) -> None:
-        """Starts as many pieces as it may."""
+        """Start as many pieces as it may."""
         share = self.share
         share.settle(now)
         while self.backlog >= self.cost:
@@ -156,7 +157,7 @@ class Instance:
         share.short(self.backlog >= self.cost, now)
 
     def used(self, since: float, until: float) -> float:
-        """What it spent in (since, until]."""
+        """Return the cost that it spent in (since, until]."""
         return math.fsum(cost for at, cost in self.spent if since < at <= until)
 
 
@@ -170,13 +171,13 @@ class Story:
         self.instances: list[Instance] = []
 
     def join(self, name: str, terms: Terms = TERMS, **settings: float) -> Instance:
-        """Another instance takes part."""
+        """Add an instance that takes part from now on."""
         one = Instance(name, terms, **settings)
         self.instances.append(one)
         return one
 
     def run(self, seconds: float, each: Callable[[], object] = lambda: None) -> None:
-        """Lets time pass; everybody works."""
+        """Let time pass, in which all instances work."""
         for _ in range(round(seconds / STEP)):
             self.now += STEP
             each()
@@ -185,7 +186,7 @@ class Story:
                     one.turn(self.server, self.now)
 
     def worst(self, since: float = 0.0) -> float:
-        """The most that all together spent in any window that ends after `since`."""
+        """Return the highest cost that all together spent in any window that ends after `since`."""
         spent = sorted(entry for one in self.instances for entry in one.spent)
         worst, total, first = 0.0, 0.0, 0
         for at, cost in spent:
@@ -198,7 +199,8 @@ class Story:
         return worst
 
     def used(self, since: float) -> float:
-        """What all together spent since then, as a share of what they might have spent."""
+        """Return the cost that all together spent since then, as a share of what they might have
+        spent."""
         assert self.server.stored.limit is not None
         rate = self.server.stored.limit.terms.capacity / self.period
         return sum(one.used(since, self.now) for one in self.instances) / rate / (self.now - since)

@@ -9,6 +9,17 @@ from limiters._costs import AnyCost, Costs, plain_cost
 from limiters._support.float_error import FLOAT_ERROR
 
 
+class AuditedCosts(NamedTuple):
+    """The costs of batches that were settled, together."""
+
+    estimated: AnyCost = 0
+    actual: AnyCost = 0
+
+    def plus(self, estimated: AnyCost, actual: AnyCost) -> AuditedCosts:
+        """Return these, with another batch."""
+        return AuditedCosts(self.estimated + estimated, self.actual + actual)
+
+
 class Finding(NamedTuple):
     """The result of an audit, with the name of its event."""
 

@@ -228,7 +228,7 @@ class Engine:
         if finding.message:
             facts = {"happening": "audit-failed"}
             _log.error("audit failed: %s", finding.message, extra=facts)
-        self.emit(finding.event, 0, finding.message)
+        self.emit(finding.event, 0, finding.message, self.open_work.take_settled())
 
     def _stalls_at(self) -> float:
         """Return when `send_out` ends, unless a batch is raised before."""
@@ -249,14 +249,14 @@ class Engine:
 
     def _next_turn(self, now: float) -> float:
         times = [self.batch_end.next_look(now), self._stalls_at()]
-        company = math.inf
+        missing = math.inf
         if self.pausing.until is not None:
             times.append(self.pausing.until)
         else:
             times.append(self._next_audit)
             times.append(self.demand.next_look())
-            soonest, company = self._flusher.next_look(now, self._inbox.newest)
+            soonest, missing = self._flusher.next_look(now, self._inbox.newest)
             times.append(soonest)
-        if not self.buffer.look_at(company):
+        if not self.buffer.look_at(missing):
             return now
         return min(times)

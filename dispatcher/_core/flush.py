@@ -88,14 +88,14 @@ class Flusher:
     def next_look(self, now: float, newest: int) -> tuple[float, float]:
         """Return when `run_due` has something to do, and how many more operations in the inbox
         would change that."""
-        ready, company = math.inf, math.inf
+        ready, missing = math.inf, math.inf
         if self._wanted is not None and self._limiter is not None:
             ready = max(self._limiter.ready_at(self._wanted), now + SHORTEST_WAIT)
         elif not self.crowded:
-            company = self._lanes.missing
+            missing = self._lanes.missing
         waits = bool(self._lanes.ready) and newest > self._due
         self._grid.schedule(now, waits=waits)
-        return min(ready, self._grid.next), company
+        return min(ready, self._grid.next), missing
 
     def _raise_planned(self, now: float, gathering: AnyCost) -> int:
         free = math.inf if self._most is None else self._most - len(self._open_work.inflight)

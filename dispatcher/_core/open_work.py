@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dispatcher._core.audit import Finding, audit
+from dispatcher._core.audit import AuditedCosts, Finding, audit
 from dispatcher._core.changing import Changing
 from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lane import Lane
+from dispatcher._core.queues.settlement import BatchSettlement
 from dispatcher._core.queues.stages import BatchState, Stage, check, check_batch
 from dispatcher.events import AUDIT_FAIL
 from dispatcher.operation import Operation, cost_of
@@ -82,6 +83,8 @@ class OpenWork:
         self.totals = BatcherTotals()
         self.first_raised: dict[int, float] = {}
         """The times at which operations that are retried were first raised, by identity."""
+        self.settled: AuditedCosts | None = None
+        """The batches that were settled since the last audit; None if there were none."""
         self.callback_seconds: float | None = None
         """The recent duration of callbacks; None until one has ended."""
 
@@ -91,6 +94,17 @@ class OpenWork:
             self.callback_seconds = seconds
         else:
             self.callback_seconds += (seconds - self.callback_seconds) * NEWEST
+
+    def note_settled(self, settlement: BatchSettlement) -> None:
+        """Note a batch that was settled and has ended, for the next audit."""
+        settled = self.settled or AuditedCosts(self._nothing, self._nothing)
+        self.settled = settled.plus(settlement.estimated, settlement.actual)
+
+    def take_settled(self) -> AuditedCosts | None:
+        """Return the batches that were settled since this was called last; None if there were
+        none."""
+        settled, self.settled = self.settled, None
+        return settled
 
     def read(self) -> tuple[AnyCost, int, int]:
         """Return the target, the number of batches in flight and that of waiting operations."""

@@ -171,7 +171,10 @@ LEASE_SKEW = _gauge(
     "max",
 )
 REFUSED = _gauge(
-    "refused", "limit", "Whether its lease time or period is not that of the limit.", "max"
+    "refused",
+    "limit",
+    "Whether its lease time, windows or dimensions are not those of the limit.",
+    "max",
 )
 SYNC = _histogram("sync_seconds", "limit", "How long the lease manager took to answer.")
 SYNC_FAILURES = _counter("sync_failures", "limit", "Calls to the lease manager without an answer.")

@@ -17,9 +17,9 @@ from dispatcher.learned import Learned
 from dispatcher.spark._learned_prices import LearnedPrices, check_learned, learned_of, starts_of
 from dispatcher.spark._most_cost import UNBOUNDED, MostCost
 from limiters import LimiterConfig
-from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost, plain_cost
+from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._support.callables import check_plain
-from limiters._support.validation import ArgumentError, amount
+from limiters._support.validation import UNSHOWN, ArgumentError, amount
 from limiters.limits import BoundKind, Limits
 
 Price = Any
@@ -116,9 +116,14 @@ class Prices:
         limits = self.form.limits
         if limits is None:
             return
-        if not limits.is_scalar:
+        if self.form.slots and not limits.is_scalar:
             known = self.of_batch + Costs(dict.fromkeys(self.of_row, 1))
-            limits.check_call("cost", known, "as in batch_cost={'calls': 1}, once a batch")
+            first = min(self.form.slots)
+            advice = f"as in {{{first!r}: 1}}, or {first}=1 where it is a text"
+            try:
+                limits.check_call("batch_cost", known, advice)
+            except ArgumentError as error:  # of a row's cost only the name is known
+                raise ArgumentError("batch_cost", UNSHOWN, error.requirement, advice) from None
         limits.check_longest_call("max_operation_time", longest)
 
     @property
@@ -191,7 +196,8 @@ class CostForm:
         if not cost:
             return Costs() if self.named else 0
         like = "a mapping of dimensions" if self.named else "a number"
-        raise ArgumentError(name, plain_cost(cost), f"be {like}, as cost is")
+        given = dict(cost) if isinstance(cost, Costs) else cost
+        raise ArgumentError(name, given, f"be {like}, as cost is")
 
     def by_dimension(self, cost: Any) -> dict[str, Price]:
         """The prices of a row."""
@@ -208,8 +214,8 @@ class CostForm:
         if is_number(cost):
             self.normal("cost", cost if isinstance(cost, NUMBERS) else float(cost))
             return {}
-        example = f"cost={{{limits.dimensions[0]!r}: ...}}"
-        advice = f"the limit has several, as in {example}"
+        first = limits.dimensions[0]
+        advice = f"the limit has several: {{{first!r}: ...}}, or {first}=... where it is a text"
         raise ArgumentError("cost", cost, "say of which dimension it is", advice)
 
 

@@ -136,9 +136,10 @@ USE = Group(
             "The instances at the end of the time shown; choose an earlier end to see them then. "
             "One that holds much and spends little has callbacks that hang, or asks for what it "
             "does not use. One that is silent and wants something hangs, or is cut off. A refused "
-            "one has another lease time or period than the limit: `dispatcher limit set` changes "
-            "it for all. A process is named if Prometheus scrapes it, and leads to its dashboard. "
-            "Each of several dimensions has a row; calls in flight have numbers of calls.",
+            "one has another lease time, or other windows or dimensions, than the limit: "
+            "`dispatcher limit set` changes it for all. A process is named if Prometheus scrapes "
+            "it, and leads to its dashboard. Each of several dimensions has a row; calls in flight "
+            "have numbers of calls.",
             (
                 Query(_each("dispatcher_member_partitions", "member"), "Holds", units.PARTITIONS),
                 Query(
@@ -206,9 +207,9 @@ SHARING = Group(
         ),
         Question(
             "How many are refused?",
-            "Instances whose lease time or period is not that of the limit: they get nothing "
-            "shared. The table says which ones. `dispatcher limit set` changes it for all; their "
-            "logs have the command.",
+            "Instances whose lease time, windows or dimensions are not the limit's: they get "
+            "nothing shared. The table says which ones. `dispatcher limit set` changes it for "
+            "all; their logs have the command.",
             (Query(f"sum {BY} (dispatcher_refused{{{LIMIT}}})", "refused"),),
             unit=units.INSTANCES,
             steps=((1, RED),),

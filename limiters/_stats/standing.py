@@ -78,7 +78,8 @@ class Standing:
     clock_skew: float = 0.0
     """Seconds of the lease manager's clock that do not count, since no instance confirmed them."""
     refused: bool = False
-    """Whether it has another lease time or period than the limit, and so gets nothing shared."""
+    """Whether it has another lease time, or other windows or dimensions, than the limit, and so
+    gets nothing shared."""
     connected: bool | None = None
     """Whether the lease manager answers; None if that is not known: it was not asked yet, or it did
     not answer and is asked nothing more, or there is none."""

@@ -1,8 +1,8 @@
-"""Functions that users hand in: which of them are refused, and how they are called.
+"""Functions that users pass: which of them are refused, and how they are called.
 
 A function may return without having done its work: a generator function only makes a generator,
 and a plain function may return a coroutine that is never awaited. The work of such a call must
-not count as done. So a function that can be recognized is refused when it is handed in
+not count as done. So a function that can be recognized is refused when it is passed
 (`check_effective`, `check_plain`), and any other by its first result (`result_of`).
 """
 

@@ -21,6 +21,9 @@ EXAMPLES = "90, 90s, 5m, 1h30m, 2d, 250ms"
 _NUMBER = r"\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?"
 """The number of digits is bounded, so that it takes no time to read a number."""
 
+_PLAIN = r"\d{1,400}(?:\.\d{1,400})?"
+"""A number without an exponent: with one, a duration has a unit."""
+
 _PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 
 
@@ -30,7 +33,7 @@ def read_seconds(text: str) -> float | None:
     >>> read_seconds("1h30m"), read_seconds("0.5"), read_seconds("9ms"), read_seconds("soon")
     (5400.0, 0.5, 0.009, None)
     """
-    if re.fullmatch(_NUMBER, text):
+    if re.fullmatch(_PLAIN, text):
         parts = [(text, "s")]
     elif re.fullmatch(f"({_PART.pattern})+", text):
         parts = _PART.findall(text)

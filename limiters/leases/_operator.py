@@ -14,8 +14,8 @@ from limiters._limits_text import (
     read_dimensions,
     read_number_or_text,
 )
-from limiters._nested_windows import NamedWindow, check_nested
 from limiters._plain_numbers import plain
+from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import ArgumentError, amount, text
 from limiters.leases._bounds import amount_text, terms_of_limits, usual_factor

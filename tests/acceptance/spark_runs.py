@@ -1,4 +1,4 @@
-"""Drivers of Spark as processes, what their handlers have noted, and how that is judged."""
+"""Drivers of Spark as processes, the notes of their handlers, and how these are judged."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from tests.waiting import until
 PATIENCE = 240.0
 
 
-class Told(Protocol):
-    """What a driver is told, and which program it is."""
+class Arguments(Protocol):
+    """The arguments of a driver, and the program that it runs."""
 
     PROGRAM: ClassVar[str]
 
     def as_argument(self) -> str:
-        """The form in which it is handed to a process."""
+        """Return the form in which a process receives it."""
         ...
 
 
 class Driver:
-    """One driver and all that it starts, in a process group that ends with it. What it says on
-    stderr is appended to `log`."""
+    """One driver and all that it starts, in a process group that ends with it. Its output on stderr
+    is appended to `log`."""
 
-    def __init__(self, setting: Told, log: str = os.devnull) -> None:
+    def __init__(self, setting: Arguments, log: str = os.devnull) -> None:
         with open(log, "ab") as stderr:
             self._start(setting, stderr)
-        self._said: Queue[str] = Queue()
+        self._lines: Queue[str] = Queue()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         self._expect("ready")
 
-    def _start(self, setting: Told, stderr: IO[bytes]) -> None:
+    def _start(self, setting: Arguments, stderr: IO[bytes]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", setting.PROGRAM, setting.as_argument()],
             stdin=subprocess.PIPE,
@@ -66,30 +66,29 @@ class Driver:
         self.kill()
 
     def do(self, order: str) -> None:
-        """Has it done, and waits until it is."""
-        self.tell(order)
+        """Send an order, and wait until it is done."""
+        self.send(order)
         self._expect(f"did {order}")
 
-    def tell(self, order: str) -> None:
-        """Has it done."""
+    def send(self, order: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(order + "\n")
         self._process.stdin.flush()
 
     def answer(self) -> str:
-        """What it says next."""
+        """Return the next line of the driver."""
         try:
-            return self._said.get(timeout=PATIENCE)
+            return self._lines.get(timeout=PATIENCE)
         except Empty:
-            raise AssertionError("the driver says nothing") from None
+            raise AssertionError("the driver prints nothing") from None
 
     @property
     def pid(self) -> int:
-        """Its own, and that of its session."""
+        """The id of its process, and of its session."""
         return self._process.pid
 
     def kill(self) -> None:
-        """Ends all of it, at once."""
+        """Kill the driver and all that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -100,23 +99,23 @@ class Driver:
                     stream.close()
 
     def kill_driver_alone(self) -> None:
-        """Ends the driver, at once; its executors notice by themselves."""
+        """Kill the driver; its executors notice by themselves."""
         self._process.kill()
         self._process.wait()
 
     def _expect(self, text: str) -> None:
-        said = self.answer()
-        assert said == text, said
+        line = self.answer()
+        assert line == text, line
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._said.put(line.rstrip("\n"))
-        self._said.put("the driver has ended")
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put("the driver has ended")
 
 
 def write_rows(folder: Path, number: int, sizes: Mapping[str, int]) -> None:
-    """One file: so many more rows of each subject, the latest first."""
+    """Write one file with so many more rows of each subject, the latest first."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     lines = [
         json.dumps(
@@ -136,7 +135,7 @@ def write_rows(folder: Path, number: int, sizes: Mapping[str, int]) -> None:
 
 @dataclass
 class Note:
-    """One line of the handlers' log: of one subject in a call."""
+    """One line of the handlers' log, about one subject in a call."""
 
     what: str
     when: float
@@ -144,35 +143,35 @@ class Note:
     subject: str
     batch: int
     key: str
-    """Of the subject's rows."""
+    """The key of the subject's rows."""
     late: bool
     seqs: tuple[int, int, int]
     call: str
-    """The key of the call, which may hold rows of other subjects too."""
+    """The key of the call, which may also hold rows of other subjects."""
 
 
 ENDS = ("ended", "ended late")
-"""Late is the end of a call in which its process was stopped: it came when that continued."""
+"""The end of a call is late if its process was stopped and ended it after it continued."""
 
 
 class Notes:
-    """All that handlers have noted."""
+    """All notes of handlers."""
 
     def __init__(self, notes: Iterable[Note]) -> None:
         self.all = list(notes)
 
     @classmethod
     def read(cls, log: Path) -> Notes:
-        """Those of a log."""
-        told = [json.loads(line) for line in lines(log)]
-        return cls(Note(**{**one, "seqs": tuple(one["seqs"])}) for one in told)
+        """Return the notes in a log."""
+        found = [json.loads(line) for line in lines(log)]
+        return cls(Note(**{**one, "seqs": tuple(one["seqs"])}) for one in found)
 
     def of(self, *kinds: str) -> list[Note]:
-        """All of these kinds, as they came."""
+        """Return all notes of these kinds, in order of time."""
         return sorted((one for one in self.all if one.what in kinds), key=lambda one: one.when)
 
     def calls(self, *kinds: str) -> int:
-        """How many calls there are of these kinds."""
+        """Return how many calls there are of these kinds."""
         return len({(one.what, one.when, one.pid, one.call) for one in self.of(*kinds)})
 
     @property
@@ -182,12 +181,12 @@ class Notes:
 
     @property
     def sent_again(self) -> set[tuple[str, int, float]]:
-        """Calls with rows that were taken before."""
+        """The calls with rows that had been sent before."""
         return {(one.call, one.pid, one.when) for one, known in self._taken() if known}
 
     def packed_otherwise(self) -> list[str]:
-        """Subjects of which a row was sent in two calls that had not the same key; but for calls
-        that failed for good, after which their subjects are sent by themselves."""
+        """Return the subjects of which a row was sent in two calls with different keys. Calls that
+        were given up do not count: their subjects are sent by themselves afterwards."""
         failed = {one.call for one in self.of("failed")}
         calls: dict[tuple[str, int], str] = {}
         wrong = {}
@@ -201,7 +200,7 @@ class Notes:
         return list(wrong)
 
     def lost(self, expected: Mapping[str, int]) -> int:
-        """How many rows of each subject's first so many were never taken."""
+        """Return how many of the first rows of each subject were never sent."""
         taken: dict[str, set[int]] = defaultdict(set)
         for one in self.of(*ENDS):
             first, last, count = one.seqs
@@ -210,7 +209,7 @@ class Notes:
         return sum(len(set(range(rows)) - taken[subject]) for subject, rows in expected.items())
 
     def out_of_order(self) -> list[tuple[Note, Note]]:
-        """Batches that began though a later one of their subject had begun before."""
+        """Return batches that began although a later one of their subject had begun before."""
         latest: dict[str, Note] = {}
         wrong = []
         for one in self.of("began"):
@@ -221,8 +220,8 @@ class Notes:
         return wrong
 
     def at_once(self) -> list[tuple[Note, Note]]:
-        """Batches of one subject that were in flight at the same time, in two processes that
-        both lived on to end them."""
+        """Return batches of one subject that were in flight at the same time, in two processes that
+        both ended them."""
         open_: dict[str, Note] = {}
         wrong = []
         for one in sorted(self.all, key=lambda one: one.when):
@@ -235,11 +234,11 @@ class Notes:
         return wrong
 
     def rows_sent_again(self) -> int:
-        """How many rows were taken more than once, each further time counted."""
+        """Return how many rows were sent more than once; each further time counts."""
         return sum(known for _, known in self._taken())
 
     def _taken(self) -> Iterator[tuple[Note, int]]:
-        """Each batch, and how many of its rows were taken before."""
+        """Iterate over the batches, with the number of their rows that had been sent before."""
         taken: dict[str, set[int]] = defaultdict(set)
         for one in self.of(*ENDS):
             first, last, _ = one.seqs
@@ -248,8 +247,8 @@ class Notes:
             taken[one.subject] |= rows
 
     def verdict_on(self, limits: Limits) -> LimitsVerdict:
-        """Whether anything was over in several dimensions, by the calls, rows and tokens alone. A
-        call that was killed may have run as long as a call may."""
+        """Judge whether a limit in several dimensions was exceeded, by the calls, rows and tokens
+        alone. A call that was killed may have run for as long as a call may."""
         ends: dict[tuple[str, int], list[float]] = defaultdict(list)
         for one in self.of(*ENDS, "failed", "refused"):
             ends[one.call, one.pid].append(one.when)
@@ -270,14 +269,14 @@ class Notes:
         return verify_limits(log, limits)
 
     def verdict(self, capacity: float) -> Verdict:
-        """Whether any second was over."""
+        """Judge whether the limit was exceeded in any second."""
         return verify(
             [(one.when, str(one.pid), float(one.seqs[2])) for one in self.of("began")], capacity
         )
 
 
 class Scene:
-    """A stream whose files hold so many rows of each subject, and what its handlers have noted."""
+    """A stream whose files have so many rows of each subject, and the notes of its handlers."""
 
     def __init__(self, setting: Setting, sizes: Mapping[str, int]) -> None:
         self.setting = setting
@@ -285,14 +284,13 @@ class Scene:
         self.files = 0
 
     def more(self, files: int) -> None:
-        """More rows come."""
         for _ in range(files):
             write_rows(Path(self.setting.source), self.files, self.sizes)
             self.files += 1
 
     @property
     def notes(self) -> Notes:
-        """All so far."""
+        """All notes so far."""
         return Notes.read(Path(self.setting.log))
 
     @property
@@ -302,10 +300,10 @@ class Scene:
 
     @property
     def lost(self) -> int:
-        """How many rows no handler has taken."""
+        """How many rows no handler has sent."""
         return self.notes.lost(self.expected)
 
     def wait_for_batches(self, more: int) -> None:
-        """Until so many more have begun."""
+        """Wait until so many more batches have begun."""
         began = self.notes.calls("began")
         until(lambda: self.notes.calls("began") >= began + more, within=90)

@@ -8,10 +8,13 @@ benchmarks/contract.py.
 
 from __future__ import annotations
 
+import math
 import signal
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -39,7 +42,14 @@ CONTRACT: LimitsByDimension = {
 class Stage:
     """Processes that share what an API allows, some of them by way of a proxy."""
 
-    def __init__(self, limits: LimitsByDimension, *, longest: float) -> None:
+    def __init__(
+        self,
+        limits: LimitsByDimension,
+        *,
+        longest: float,
+        tokens: tuple[int, ...] = (60, 400),
+        estimated: int = 0,
+    ) -> None:
         self._stack = ExitStack()
         enter = self._stack.enter_context
         try:
@@ -50,7 +60,8 @@ class Stage:
                 server.url,
                 port=self.api.port,
                 limits=limits,
-                tokens=(60, 400),
+                tokens=tokens,
+                estimated=estimated,
                 shortest=0.05,
                 longest=longest,
                 lease_time=LEASE,
@@ -87,6 +98,10 @@ class Stage:
     def served(self, name: str) -> list[Call]:
         """The calls of `name` that were not refused."""
         return [one for one in self.api.calls() if one.who == name and not one.refused]
+
+    def is_calling(self, name: str) -> bool:
+        """Whether a call of `name` is in flight."""
+        return any(one.ended == math.inf for one in self.served(name))
 
     def judge(self) -> None:
         """Nothing was over, and something happened."""
@@ -152,6 +167,28 @@ def test_n1_n2_the_slots_of_one_that_is_killed_are_free_again_and_never_too_earl
 
     until(lambda: seen_in_flight() == SLOTS)
     slots.judge()
+
+
+ESTIMATED = 2_000
+SETTLED: LimitsByDimension = {"tokens": {"rate": 4 * ESTIMATED, "per": PERIOD}}
+"""Calls are estimated at a quarter of it, and take a tenth of that as a rule."""
+
+
+def test_z1_z4_no_window_is_over_by_actual_costs_if_processes_are_killed_in_mid_call() -> None:
+    tokens = (200, 200, 200, ESTIMATED)
+    with Stage(SETTLED, longest=0.5, tokens=tokens, estimated=ESTIMATED) as stage:
+        for number in range(2):
+            killed, *_ = stage.start(f"killed {number}", f"other {number}")
+            stage.await_calls(f"killed {number}", f"other {number}")
+            until(partial(stage.is_calling, f"killed {number}"))
+            killed.signal(signal.SIGKILL)
+        stage.await_calls("other 0", "other 1")
+        time.sleep(PERIOD)  # so that there are some windows
+        stage.await_calls("other 0", "other 1")
+        stage.judge()
+        began = sorted(one.began for one in stage.api.calls() if not one.refused)
+        in_window = [bisect_right(began, at + PERIOD) - n for n, at in enumerate(began)]
+        assert max(in_window) > 4, "more than fit into it as estimated"
 
 
 @pytest.mark.long

@@ -21,8 +21,6 @@ ROOT = Path(__file__).parents[2]
 ACTIVATED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
-OF_SPARK = "spark_subject_sink.py"
-"""The example of Spark that `make test` runs: each of them starts a Spark."""
 SAID = {
     "http_ingest": ["600 written, exit codes [0, 0]"],
     "consumed_capacity": ["600 items written"],
@@ -191,9 +189,8 @@ def test_the_command_line_says_what_is_wrong() -> None:
         pytest.param(
             path,
             id=path.name,
-            marks=[pytest.mark.long]
-            if path.name.startswith("spark_") and path.name != OF_SPARK
-            else [],
+            # Each starts a Spark. `make test` runs the README's program, which does what one does.
+            marks=[pytest.mark.long] if path.name.startswith("spark_") else [],
         )
         for path in EXAMPLES
     ],

@@ -22,7 +22,7 @@ from tests.acceptance.spark_runs import ENDS, Driver, Scene
 from tests.processes import ROOT
 from tests.processes.noted import lines
 from tests.processes.spark_sink import LIMITS, MAX_TOKENS, Setting, tokens_of
-from tests.samples import rows, sample
+from tests.samples import sample, tuples
 from tests.servers.spark_connect import ConnectServer
 from tests.waiting import until
 
@@ -149,7 +149,7 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
 @pytest.mark.parametrize("several", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize(
     ("master", "executors"),
-    rows(
+    tuples(
         [
             (IN_DRIVER, (1,)),
             *((IN_EXECUTORS, numbers) for numbers in [(1, 2), (4, 1), (1, 2, 4), (2, 4, 1)]),
@@ -191,7 +191,8 @@ def ideal_calls(setting: Setting, file: int) -> float:
     return max(rows / setting.max_batch_size, tokens / MAX_TOKENS)
 
 
-@pytest.mark.parametrize("master", MASTERS)
+@pytest.mark.long  # test_failing.py has dead letters without a kill
+@pytest.mark.parametrize("master", [IN_DRIVER, IN_EXECUTORS])
 def test_k8_a_poisonous_subject_is_dead_alone_though_everything_is_killed(
     setting: Setting, tmp_path: Path, master: str
 ) -> None:

@@ -1,7 +1,7 @@
 """`python -m tests.cluster [FAULT ...]`: plays faults on a standalone cluster, prints a table.
 
-Each fault has a stream, a Redis and a driver of its own; the cluster is started once. It ends
-with 1 if anything was lost, out of order or sent twice without a kill that explains it.
+Each fault has a stream, a Redis and a driver of its own; the cluster is started once. The exit code
+is 1 if a row was lost, out of order, or sent twice without a kill that explains it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = ("rows", "lost", "twice", "out of order")
 
 
 def chosen(names: list[str]) -> list[Fault]:
-    """Those whose name contains one of `names`, or all."""
+    """Return the faults whose name contains one of `names`, or all faults."""
     found = [one for one in ALL if not names or any(name in one.name for name in names)]
     if not found:
         raise SystemExit(f"there is no fault like that; there are: {', '.join(map(_name, ALL))}")
@@ -33,7 +33,7 @@ def chosen(names: list[str]) -> list[Fault]:
 
 
 def main() -> int:
-    """Plays them; 0 if all went as it should."""
+    """Play the faults. Return 0 if all went as it should."""
     faults = chosen(sys.argv[1:])
     end_as_by_ctrl_c()  # the cluster's processes have groups of their own
     _say(f"Spark {pyspark.__version__}\n\n| fault | {' | '.join(COLUMNS)} | seconds |")
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def row(played: Played, seconds: float) -> str:
-    """Its line of the table."""
+    """Return the line of a fault in the table."""
     numbers = (played.rows, played.lost, played.twice, played.out_of_order)
     return f"| {played.fault} | {' | '.join(map(str, numbers))} | {seconds:.0f} |"
 

@@ -8,25 +8,25 @@ import subprocess
 import sys
 
 from tests.cluster.faults import Fault, executors_killed, in_several_dimensions, plainly
-from tests.cluster.shipping import PROGRAM, PYTHON, ROOT, came_from, others, told, zipped
+from tests.cluster.shipping import PROGRAM, PYTHON, ROOT, arguments_of, came_from, others, zipped
 from tests.cluster.stage import MANY, Stage
 from tests.servers.spark_connect import ConnectServer
 
 
 def through_connect(stage: Stage) -> None:
-    """A client sends all of it."""
+    """A client sends all rows."""
     connect(stage)
     plainly(stage)
 
 
 def executors_killed_through_connect(stage: Stage) -> None:
-    """Those of the server."""
+    """The executors of the server are killed."""
     connect(stage)
     executors_killed(stage)
 
 
 def server_killed(stage: Stage) -> None:
-    """Its query ends with it; a client of another server takes over."""
+    """The server's query ends with it; a client of another server takes over."""
     server = connect(stage)
     driver = stage.run(files=4)
     server.kill()
@@ -37,7 +37,7 @@ def server_killed(stage: Stage) -> None:
 
 
 def client_killed(stage: Stage) -> None:
-    """The server goes on with its query, until a second client starts that."""
+    """The server goes on with its query, until a second client starts that query."""
     connect(stage)
     stage.run(files=4).kill()
     stage.killed += 2
@@ -45,22 +45,23 @@ def client_killed(stage: Stage) -> None:
 
 
 def take_over(stage: Stage) -> None:
-    """A second client starts the query, and sends what is left."""
+    """A second client starts the query, and sends the rows that are left."""
     successor = stage.driver()
     successor.do("start")
     stage.finish(successor)
 
 
 def as_artifact(stage: Stage) -> None:
-    """A client brings a zip along for executors that have nothing of us. The server has it: Spark
-    runs there what foreachBatch takes, and does not look at artifacts for it."""
+    """A client sends a zip for executors that have no package of this project. The server has the
+    project: Spark runs the function of foreachBatch there, and does not look at artifacts for
+    it."""
     archive, site = zipped(stage.folder), others(stage.folder)
     conf = {**stage.setting.conf, "spark.executorEnv.PYTHONPATH": str(site)}
     found = {"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": os.pathsep.join([str(archive), str(site)])}
     server = ConnectServer(stage.folder, stage.cluster.url, conf, **found)
     remote = stage.stack.enter_context(server).url
     stage.scene.more(2)
-    connected = {**told(stage), "remote": remote, "archive": str(archive)}
+    connected = {**arguments_of(stage), "remote": remote, "archive": str(archive)}
     done = subprocess.run(
         [sys.executable, PROGRAM, json.dumps(connected)],
         capture_output=True,
@@ -72,7 +73,7 @@ def as_artifact(stage: Stage) -> None:
 
 
 def connect(stage: Stage) -> ConnectServer:
-    """Starts a server whose Pythons find this project, and makes drivers its clients."""
+    """Start a server whose Pythons find this project, and make drivers its clients."""
     conf = {**stage.setting.conf, "spark.executorEnv.PYTHONPATH": str(ROOT)}
     found = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     server = ConnectServer(stage.folder, stage.cluster.url, conf, **found)

@@ -1,4 +1,4 @@
-"""The faults: what Spark is told, what is done to it, and how it shows that it happened."""
+"""The faults: the configuration of Spark, the harm that is done, and the proof that it happened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import until
 
 
 class NotSeenError(AssertionError):
-    """The fault did not happen: the run shows nothing."""
+    """The fault did not happen: the run shows no sign of it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Fault:
 
 
 def plainly(stage: Stage) -> None:
-    """Sends all of it."""
+    """The stream sends all rows without a fault."""
     stage.finish(stage.run(files=3))
 
 
@@ -51,7 +51,7 @@ def workers_not_reused(stage: Stage) -> None:
 
 
 def dynamic_allocation(stage: Stage) -> None:
-    """An executor goes while there is nothing to do, and comes back."""
+    """An executor is removed while there is nothing to do, and comes back."""
     stage.setting.slow = 0.5  # an executor is asked for when tasks wait for a second
     driver = stage.run(files=2)
     driver.do("drain")
@@ -62,7 +62,7 @@ def dynamic_allocation(stage: Stage) -> None:
 
 
 def python_workers_killed(stage: Stage) -> None:
-    """The processes that run handlers, one after the other."""
+    """The processes that run handlers are killed, one after the other."""
     driver = stage.run(files=4)
     for _ in range(2):
         stage.kill(stage.scene.notes.of("began")[-1].pid)
@@ -71,7 +71,7 @@ def python_workers_killed(stage: Stage) -> None:
 
 
 def executors_killed(stage: Stage) -> None:
-    """One, and then both."""
+    """One executor is killed, and then both."""
     driver = stage.run(files=5)
     stage.kill(stage.cluster.executors()[0])
     stage.scene.wait_for_batches(20)
@@ -82,8 +82,8 @@ def executors_killed(stage: Stage) -> None:
 
 
 def poisonous(stage: Stage) -> None:
-    """One subject that the handler never takes, while executors are killed: it is a dead letter,
-    and the others of its packs are sent by themselves."""
+    """The handler always refuses one subject, while executors are killed: its rows are dead
+    letters, and the others of its packs are sent by themselves."""
     stage.setting.poison, stage.setting.dead = "p7", str(stage.folder / "dead")
     executors_killed(stage)
     dead = {json.loads(line)[0] for line in lines(stage.setting.dead)}
@@ -92,7 +92,7 @@ def poisonous(stage: Stage) -> None:
 
 
 def in_several_dimensions(play: Callable[[Stage], None]) -> Callable[[Stage], None]:
-    """`play`, with costs of rows and of batches, and calls in flight."""
+    """Return `play` with costs of rows and of batches, and calls in flight."""
 
     def played(stage: Stage) -> None:
         stage.setting.several = True
@@ -102,7 +102,7 @@ def in_several_dimensions(play: Callable[[Stage], None]) -> Callable[[Stage], No
 
 
 def other_parts(stage: Stage) -> None:
-    """The driver dies, and the next one would divide the rows among more tasks."""
+    """The driver is killed, and the next one would divide the rows among more tasks."""
     stage.run(files=4).kill_driver_alone()
     stage.killed += 2
     stage.setting.partitions += 1
@@ -112,7 +112,7 @@ def other_parts(stage: Stage) -> None:
 
 
 def worker_killed(stage: Stage) -> None:
-    """With its executor, which ends when it notices; another one comes."""
+    """A worker is killed. Its executor ends when it notices; another worker comes."""
     driver = stage.run(files=4)
     stage.killed += 1
     stage.cluster.workers[HOSTS[0]].kill_alone()
@@ -122,7 +122,8 @@ def worker_killed(stage: Stage) -> None:
 
 
 def driver_killed(stage: Stage) -> None:
-    """Its executors go on for a while, and then end; a new driver takes over."""
+    """The driver is killed. Its executors go on for a while, and then end; a new driver takes
+    over."""
     stage.run(files=4).kill_driver_alone()
     stage.killed += 2
     successor = stage.driver()
@@ -131,22 +132,24 @@ def driver_killed(stage: Stage) -> None:
 
 
 def executor_stopped(stage: Stage) -> None:
-    """For more than two leases, in the middle of its handlers; then it goes on."""
+    """An executor is stopped for more than two leases, in the middle of its handlers; then it goes
+    on."""
     driver = stage.run(files=4)
     with stage.pause(stage.cluster.executors()[:1]):
         time.sleep(2.5 * LEASE)
-    stage.killed += 1  # what it had begun may have been sent again, with the same key
+    stage.killed += 1  # calls that it had begun may have been sent again, with the same key
     stage.finish(driver)
 
 
 def executors_stopped_and_replaced(stage: Stage) -> None:
-    """They sleep while their driver dies and a new one takes over; then they go on."""
+    """Executors are stopped while their driver is killed and a new one takes over; then they go
+    on."""
     driver = stage.run(files=4)
     old = stage.cluster.executors()
     with stage.pause(old):
         driver.kill_driver_alone()
         stage.killed += 2
-        # Stopped executors keep the cores of their workers: the successor needs others.
+        # Stopped executors keep the cores of their workers, so the successor needs other executors.
         for host in HOSTS:
             stage.cluster.workers[host].kill_alone()
             stage.cluster.start_worker(host)
@@ -159,8 +162,8 @@ def executors_stopped_and_replaced(stage: Stage) -> None:
 
 
 def second_run(stage: Stage) -> None:
-    """Beside the first, which lives and is in the middle of a long call. Of that subject's rows
-    another task sends in the second run: nobody but the claim waits for that call."""
+    """A second run starts while the first one is in the middle of a long call. Another task sends
+    the rows of that subject in the second run: only the claim waits for that call."""
     successor = successor_with_other_parts(stage)
     stage.setting.slow_subject, stage.setting.slower = OTHER_PART, 30.0
     stage.run(files=1)
@@ -172,14 +175,14 @@ def second_run(stage: Stage) -> None:
 
 
 def second_run_beside_stopped_workers(stage: Stage) -> None:
-    """The first run lives, but its Python workers sleep until the second one sends. There is no
-    limit that would keep them from sending when they go on."""
+    """The first run is alive, but its Python workers are stopped until the second one sends. No
+    limit would keep them from sending when they go on."""
     stage.setting.slow, stage.setting.limited = 0.5, False
     successor = successor_with_other_parts(stage)
     stage.run(files=1)
     first = {one.pid for one in stage.notes.all}
     with stage.pause(sorted(first)):
-        stage.killed += 1  # what it had begun is sent again, with the same key
+        stage.killed += 1  # calls that it had begun are sent again, with the same key
         successor.do("start")
         stage.scene.wait_for_batches(10)
     stage.finish(successor)
@@ -189,8 +192,8 @@ def second_run_beside_stopped_workers(stage: Stage) -> None:
 
 
 def successor_with_other_parts(stage: Stage) -> Driver:
-    """A second driver, ready before the first one is: it takes over in the middle. With packs it
-    would have the parts of the first one."""
+    """Return a second driver, which is ready before the first one: it takes over in the middle.
+    With packs it would have the tasks of the first one."""
     stage.setting.pack = False
     stage.setting.partitions += 1
     successor = stage.driver()
@@ -199,7 +202,7 @@ def successor_with_other_parts(stage: Stage) -> Driver:
 
 
 def check_both_have_sent(stage: Stage, first: set[int]) -> None:
-    """That one micro-batch was sent by processes of the `first` run and by others."""
+    """Check that processes of the `first` run and others have sent parts of one micro-batch."""
     of_first = {one.batch for one in stage.notes.all if one.pid in first}
     if not of_first & {one.batch for one in stage.notes.all if one.pid not in first}:
         raise NotSeenError("the second run has not taken over in the middle of a micro-batch")
@@ -211,14 +214,14 @@ def redis_fails_over(stage: Stage) -> None:
     stage.setting.redis = sentinel.url
     driver = stage.run(files=4)
     sentinel.fail_over()
-    stage.killed += 2  # what only the old master knew is sent again, if a task fails
+    stage.killed += 2  # if a task fails, data that only the old master had is sent again
     stage.finish(driver)
 
 
 OTHER_PART = "s7"
-"""A subject that Spark puts into part 1 of two, and into part 0 of three."""
+"""A subject that Spark puts into task 1 of two, and into task 0 of three."""
 ONE_EXECUTOR = {"spark.cores.max": "1"}
-"""For each run, so that there is one for a second run."""
+"""For each run, so that one executor is left for a second run."""
 
 FAULTS = (
     Fault("none", plainly),
@@ -247,14 +250,14 @@ FAULTS = (
     Fault("Python workers killed", python_workers_killed),
     Fault("executors killed", executors_killed),
     Fault("executors killed, packed", executors_killed, sizes=MANY),
-    Fault("executors killed beside a poisonous subject", poisonous, sizes=MANY),
+    Fault("executors killed, a subject that is refused", poisonous, sizes=MANY),
     Fault("the driver killed, and other parts", other_parts, sizes=MANY),
     Fault("several dimensions", in_several_dimensions(plainly), sizes=MANY),
     Fault(
         "several dimensions, executors killed", in_several_dimensions(executors_killed), sizes=MANY
     ),
     Fault(
-        "several dimensions, beside a poisonous subject",
+        "several dimensions, a subject that is refused",
         in_several_dimensions(poisonous),
         sizes=MANY,
     ),
@@ -269,9 +272,9 @@ FAULTS = (
     Fault("the driver killed", driver_killed),
     Fault("an executor stopped and continued", executor_stopped),
     Fault("executors stopped, replaced, continued", executors_stopped_and_replaced),
-    Fault("a second run beside the first", second_run, ONE_EXECUTOR),
+    Fault("a second run during the first", second_run, ONE_EXECUTOR),
     Fault(
-        "a second run beside stopped workers",
+        "a second run while workers are stopped",
         second_run_beside_stopped_workers,
         ONE_EXECUTOR,
         LONGER,

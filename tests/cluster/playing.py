@@ -1,4 +1,4 @@
-"""One fault, played on a cluster."""
+"""Plays one fault on a cluster."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from tests.servers.spark_cluster import SparkCluster
 
 
 def play(fault: Fault, cluster: SparkCluster, folder: Path) -> Played:
-    """Plays `fault` in `folder`, which is empty, and judges what handlers noted."""
+    """Play `fault` in `folder`, which is empty, and judge the notes of the handlers."""
     failed: tuple[str, ...] = ()
     with staged(cluster, folder, conf=fault.conf, sizes=fault.sizes) as stage:
         try:
             fault.play(stage)
         except AssertionError as error:
             failed = (f"{type(error).__name__}: {error}",)
-        # A kill between a handler's return and the note of it: what was in flight then.
+        # A process may be killed between a handler's return and its note: these calls were in
+        # flight then.
         again = stage.killed * stage.setting.concurrency
         expected = dict(stage.scene.expected)
         expected.pop(stage.setting.poison, None)

@@ -22,14 +22,15 @@ from tests.processes.noted import lines
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests" / "processes" / "shipped.py"
 PYTHON = str(Path(sys.executable).resolve())
-"""The Python of executors: not that of our environment."""
+"""The Python of executors, which is not that of this environment."""
 OURS = ("dispatcher", "limiters", "batch_dispatcher")
 BROUGHT = (*OURS, "redis", "tenacity")
-"""What the zip brings."""
+"""The packages that the zip contains."""
 
 
 def as_a_zip(stage: Stage) -> None:
-    """`--py-files`, on a cluster whose Pythons have what Spark itself needs, and nothing of us."""
+    """`--py-files`, on a cluster whose Pythons have the packages that Spark needs, and none of this
+    project."""
     stage.scene.more(2)
     done = with_py_files(stage, archive := zipped(stage.folder), others(stage.folder))
     assert done.returncode == 0, done.stdout[-2000:]
@@ -37,8 +38,8 @@ def as_a_zip(stage: Stage) -> None:
 
 
 def as_a_wheel_first(stage: Stage) -> None:
-    """A wheel reaches the driver only, even where all that it needs is there. The query fails, and
-    a zip finishes what it has begun."""
+    """A wheel reaches the driver only, even if all that it needs is installed. The query fails, and
+    a zip finishes the work that it has begun."""
     stage.scene.more(2)
     archive, site = zipped(stage.folder), others(stage.folder, but=OURS)
     (built,) = stage.folder.glob("*.whl")
@@ -51,7 +52,7 @@ def as_a_wheel_first(stage: Stage) -> None:
 
 
 def as_a_packed_environment(stage: Stage) -> None:
-    """`--archives`, on a cluster whose Pythons have no package at all."""
+    """`--archives`, on a cluster whose Pythons have no packages at all."""
     stage.scene.more(2)
     place = stage.folder / "environment"
     archive = packed(place)
@@ -68,15 +69,15 @@ def as_a_packed_environment(stage: Stage) -> None:
 
 
 def zipped(folder: Path) -> Path:
-    """This project, and what it needs that clusters do not have."""
+    """Return a zip of this project and of the packages that it needs and clusters do not have."""
     place = folder / "packages"
     pip("install", "--no-compile", "--target", place, f"{wheel(folder)}[redis]")
     return Path(shutil.make_archive(str(place), "zip", place))
 
 
 def packed(place: Path) -> Path:
-    """An environment at `place`, and an archive of it with all that executors need but Spark,
-    which brings its own."""
+    """Make an environment at `place`. Return an archive of it with everything that executors need
+    except Spark, which has its own packages."""
     done = subprocess.run([PYTHON, "-m", "venv", "--without-pip", place], check=False)
     assert done.returncode == 0
     brought = [f"{name}=={version(name)}" for name in ("pandas", "pyarrow", "numpy")]
@@ -89,22 +90,21 @@ def packed(place: Path) -> Path:
 
 
 def wheel(folder: Path) -> Path:
-    """This project's."""
+    """Return a wheel of this project."""
     pip("wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
     (built,) = folder.glob("*.whl")
     return built
 
 
 def pip(*arguments: str | Path) -> None:
-    """Has it done."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def others(folder: Path, *, but: tuple[str, ...] = BROUGHT) -> Path:
-    """All packages of our environment but some. Files that install something from elsewhere have
-    no effect where only PYTHONPATH names a directory."""
+    """Return a folder with all packages of this environment except some. Files that install
+    something from elsewhere have no effect there, since only PYTHONPATH names the folder."""
     site = folder / "site"
     site.mkdir()
     for package in Path(sysconfig.get_path("purelib")).iterdir():
@@ -114,7 +114,8 @@ def others(folder: Path, *, but: tuple[str, ...] = BROUGHT) -> Path:
 
 
 def with_py_files(stage: Stage, archive: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """The program, where driver and executors have the packages of `site` and `archive`."""
+    """Run the program with a driver and executors that have the packages of `site` and
+    `archive`."""
     return submit(
         stage,
         *("--py-files", archive),
@@ -126,7 +127,7 @@ def with_py_files(stage: Stage, archive: Path, site: Path) -> subprocess.Complet
 def submit(
     stage: Stage, *options: str | Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Sends all there is, by `spark-submit`."""
+    """Send all rows by `spark-submit`."""
     conf = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -139,7 +140,7 @@ def submit(
         *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", stage.cluster.url),
         *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
         *options,
-        *(PROGRAM, json.dumps(told(stage))),
+        *(PROGRAM, json.dumps(arguments_of(stage))),
     ]
     inherited = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
     return subprocess.run(
@@ -153,8 +154,8 @@ def submit(
     )
 
 
-def told(stage: Stage) -> dict[str, str]:
-    """What the program is told."""
+def arguments_of(stage: Stage) -> dict[str, str]:
+    """Return the arguments of the program."""
     setting = stage.setting
     return {
         "redis": setting.redis,
@@ -166,7 +167,8 @@ def told(stage: Stage) -> dict[str, str]:
 
 
 def came_from(stage: Stage, place: str) -> None:
-    """Executors have imported what was shipped to them, and not where it was made."""
+    """Check that executors have imported the shipped packages, and not those at the place of their
+    making."""
     modules = set(lines(stage.folder / "modules"))
     shipped = {one for one in modules if place in one and not one.startswith(str(stage.folder))}
     if not modules or modules != shipped:

@@ -1,4 +1,4 @@
-"""What a fault is played on: a cluster, a stream, a driver, and what handlers have noted."""
+"""The stage of a fault: a cluster, a stream, a driver, and the notes of the handlers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.servers.spark_cluster import SparkCluster, descendants
 
 PLAIN = {f"s{subject}": 20 for subject in range(20)}
 LONGER = dict.fromkeys(PLAIN, 60)
-"""Enough for a second run to begin in the middle."""
+"""Enough rows for a second run to begin in the middle."""
 LOPSIDED = {**dict.fromkeys(PLAIN, 10), "s0": 1_710}
 """One subject has nine tenths of the rows."""
 MANY = {f"p{subject}": 2 for subject in range(300)} | {"s0": 25}
-"""Many share a batch; one is larger than a batch."""
+"""Many subjects share a batch; one is larger than a batch."""
 LEASE = 2.0
 """The sink's `lease_time` in the driver's program, in seconds."""
 
 
 @dataclass
 class Stage:
-    """One stream on a cluster, with faults that a scenario causes."""
+    """One stream on a cluster, on which a scenario causes faults."""
 
     cluster: SparkCluster
     scene: Scene
@@ -38,22 +38,23 @@ class Stage:
     killed: int = 0
     """How many processes were killed that may have been in the middle of handlers."""
     continued: dict[int, float] = field(default_factory=dict)
-    """Processes that were stopped, and when they continued."""
+    """The processes that were stopped, and the times at which they continued."""
 
     @property
     def setting(self) -> Setting:
-        """Of the driver."""
+        """The setting of the driver."""
         return self.scene.setting
 
     @property
     def folder(self) -> Path:
-        """For all that belongs to it."""
+        """The folder of all files of this stage."""
         return Path(self.setting.log).parent
 
     @property
     def notes(self) -> Notes:
-        """What handlers have noted. Nothing can prevent that a call in which its process was
-        stopped ends when that continues, whatever was sent meanwhile: such an end is late."""
+        """The notes of the handlers. A call whose process was stopped ends when the process
+        continues, even if other calls were sent in the meantime; nothing can prevent that, so such
+        an end is marked as late."""
         began: dict[tuple[int, str], float] = {}
         notes = []
         for one in sorted(self.scene.notes.all, key=lambda one: one.when):
@@ -66,12 +67,12 @@ class Stage:
         return Notes(notes)
 
     def driver(self) -> Driver:
-        """A new one, ready."""
+        """Start a new driver, and return it when it is ready."""
         log = self.folder / "driver.log"
         return self.stack.enter_context(Driver(self.setting, str(log)))
 
     def run(self, files: int) -> Driver:
-        """A stream that has `files` to send, and has begun."""
+        """Start a stream that has `files` to send and has begun to send them."""
         self.scene.more(files)
         driver = self.driver()
         driver.do("start")
@@ -79,19 +80,19 @@ class Stage:
         return driver
 
     def finish(self, driver: Driver) -> None:
-        """Sends all there is, and stops."""
+        """Send all rows, and stop."""
         driver.do("drain")
         driver.do("stop")
 
     def kill(self, pid: int) -> None:
-        """Ends a process that runs handlers or starts those that do."""
+        """Kill a process that runs handlers, or one that starts such processes."""
         self.killed += 1
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
     @contextlib.contextmanager
     def pause(self, pids: list[int]) -> Iterator[None]:
-        """Stops processes, and all that they have started, while it goes on."""
+        """Stop processes, and all that they have started, during the block."""
         family = [one for pid in pids for one in [pid, *descendants(pid)]]
         for pid in family:
             os.kill(pid, signal.SIGSTOP)
@@ -103,12 +104,13 @@ class Stage:
                 os.kill(pid, signal.SIGCONT)
 
     def begun_when_superseded(self) -> list[Note]:
-        """What stopped processes began when they continued: nothing, if they have successors."""
+        """Return the calls that stopped processes began after they continued: there are none if
+        they have successors."""
         began = self.scene.notes.of("began")
         return [one for one in began if one.when >= self.continued.get(one.pid, math.inf)]
 
     def events(self) -> str:
-        """Spark's own log of what happened."""
+        """Return Spark's own log of events."""
         files = sorted((self.folder / "events").rglob("*"))
         return "".join(one.read_text() for one in files if one.is_file())
 
@@ -121,7 +123,7 @@ def staged(
     conf: Mapping[str, str],
     sizes: Mapping[str, int],
 ) -> Iterator[Stage]:
-    """A stage with a Redis of its own."""
+    """Return a stage with a Redis of its own."""
     for name in ("source", "events"):
         (folder / name).mkdir(parents=True)
     with ExitStack() as stack:

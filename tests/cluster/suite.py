@@ -1,4 +1,4 @@
-"""All that `make cluster` plays, and the part of it that `make test` does."""
+"""All faults that `make cluster` plays, and the few that `make test` plays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cluster.faults import FAULTS
 from tests.cluster.shipping import SHIPPED
 
 CONNECT = not pyspark.__version__.startswith("3.")
-"""Whether pyspark brings a server for Spark Connect: that for Spark 3.5 is not at PyPI."""
+"""Whether pyspark has a server for Spark Connect: that for Spark 3.5 is not on PyPI."""
 
 ALL = (*FAULTS, *SHIPPED, *(CONNECTED if CONNECT else ()))
 PART = [one for one in ALL if one.name in ("executors killed", "executors killed, packed")]

@@ -1,4 +1,4 @@
-"""What handlers noted under a fault, judged: a row of the table."""
+"""Judges the notes of handlers under a fault: a row of the table."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Played:
     rows: int
     lost: int
     twice: int
-    """Rows that were sent more than once."""
+    """How many rows were sent more than once."""
     out_of_order: int
     wrong: tuple[str, ...]
-    """All that should not be, in words."""
+    """Everything that is wrong, in words."""
 
     @property
     def holds(self) -> bool:
-        """Whether all is as it should be."""
+        """Whether nothing is wrong."""
         return not self.wrong
 
 
@@ -39,15 +39,15 @@ def judged(
     failed: tuple[str, ...] = (),
     limits: Limits | None = None,
 ) -> Played:
-    """What `notes` say of a stream with so many rows of each subject, of which `again` batches may
-    have been sent a second time. `failed` is what the fault itself found wrong, `limits` are
-    those of several dimensions."""
+    """Judge the `notes` of a stream with so many rows of each subject, of which `again` batches may
+    have been sent a second time. `failed` has what the fault itself found wrong, `limits` are those
+    of several dimensions."""
     sent_again = len(notes.sent_again)
     lost, out_of_order = notes.lost(expected), len(notes.out_of_order())
     problems = {
         "rows are lost": lost,
         "batches began out of order": out_of_order,
-        "batches were in flight beside another one of their subject": len(notes.at_once()),
+        "batches were in flight with another one of their subject": len(notes.at_once()),
         f"batches were sent again, of which {again} may be": max(0, sent_again - again),
         "subjects were packed in another way in a replay": len(notes.packed_otherwise()),
         "batches were called late": sum(one.late for one in notes.all),

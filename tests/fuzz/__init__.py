@@ -1,2 +1,2 @@
-"""Fuzz targets: whatever bytes or text come from outside, what reads them refuses them with the
-documented error or makes something of them that holds."""
+"""Fuzz targets: code that reads bytes or text from outside refuses them with the documented error,
+or makes a consistent object of them."""

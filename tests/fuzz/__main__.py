@@ -1,8 +1,8 @@
 """python -m tests.fuzz [--minutes 10] [--target NAME]: looks, target after target, for inputs on
-which one fails.
+which a target fails.
 
-What it has found worth keeping lies in `.fuzz/`, where the next call goes on. It needs atheris,
-which `make fuzz` installs.
+Inputs that are worth keeping are stored in `.fuzz/`, where the next call continues. It needs
+atheris, which `make fuzz` installs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzz.targets import NAMES
-from tests.fuzz.telling import told
+from tests.fuzz.telling import summary
 from tests.loop import ending
 from tests.loop.options import positive
 
@@ -22,16 +22,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 1 if a target failed."""
+    """Return the exit code: 1 if a target failed."""
     parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__)
     parser.add_argument(
         "--minutes", type=positive(make="MINUTES"), default=10.0, help="for all together, 10"
     )
     parser.add_argument(
-        "--target", choices=NAMES, action="append", dest="names", help="which; all if none"
+        "--target", choices=NAMES, action="append", dest="names", help="a target; all by default"
     )
     parser.add_argument(
-        "--folder", type=Path, default=ROOT / ".fuzz", help="where it keeps inputs; .fuzz"
+        "--folder", type=Path, default=ROOT / ".fuzz", help="the folder of the inputs; .fuzz"
     )
     options = parser.parse_args(arguments)
     if importlib.util.find_spec("atheris") is None:
@@ -42,13 +42,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _fuzz(name: str, seconds: int, folder: Path) -> int:
-    """Says what came of one target; 1 if it failed."""
+    """Fuzz one target and print the result. Return 1 if it failed."""
     corpus, log = folder / name, folder / f"{name}.log"
     corpus.mkdir(parents=True, exist_ok=True)
     words = [name, str(corpus), str(seconds)]
     command = [sys.executable, "-m", "tests.fuzz.fuzzing", *words]
     code = ending.run(command, cwd=ROOT, log=log)
-    print("\n".join(told(name, code, log)), flush=True)
+    print("\n".join(summary(name, code, log)), flush=True)
     return int(code != 0)
 
 

@@ -1,5 +1,5 @@
-"""python -m tests.fuzz.fuzzing NAME CORPUS SECONDS: has atheris look for inputs on which one
-target fails. It needs the dependency group `fuzz`; `python -m tests.fuzz` calls it."""
+"""python -m tests.fuzz.fuzzing NAME CORPUS SECONDS: has atheris look for inputs on which one target
+fails. It needs the dependency group `fuzz`; `python -m tests.fuzz` calls it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tests.fuzz import playing
 from tests.fuzz.targets import target
 
 LONGEST = 20_000
-"""Bytes of an input."""
+"""The longest input, in bytes."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Does not return: the fuzzer ends the process."""
+    """Run the fuzzer. This does not return: the fuzzer ends the process."""
     import atheris
 
     name, corpus, seconds = arguments
     with atheris.instrument_imports(include=["dispatcher", "limiters"]):
         check = target(name).check
         for number, seed in enumerate(playing.inputs(name)):
-            check(seed)  # now, so that what it imports is instrumented too
+            check(seed)  # now, so that the modules that it imports are instrumented too
             Path(corpus, f"seed-{number}").write_bytes(seed)
     playing.bound_memory()
     options = {
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str]) -> None:
         "report_slow_units": playing.SECONDS,
         "timeout": playing.SECONDS,
     }
-    said = [f"-{option}={value}" for option, value in options.items()]
-    atheris.Setup([name, corpus, *said], check)
+    arguments_of_fuzzer = [f"-{option}={value}" for option, value in options.items()]
+    atheris.Setup([name, corpus, *arguments_of_fuzzer], check)
     atheris.Fuzz()
 
 

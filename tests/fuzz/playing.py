@@ -1,4 +1,4 @@
-"""Plays inputs without a fuzzer: seeds, and those that failed once, which files keep."""
+"""Plays inputs without a fuzzer: seeds, and inputs that failed once, which are kept in files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from types import FrameType
 from tests.fuzz.targets import target
 
 REGRESSIONS = Path(__file__).with_name("regressions")
-"""A file a target: inputs as Python writes bytes, one a line, below what failed."""
+"""A file for each target: inputs as Python writes bytes, one a line, below a note of what
+failed."""
 
 SECONDS = 60
-"""How long one input may take, on a busy machine too: far longer than any should."""
+"""How long one input may take, even on a busy machine: much longer than any should."""
 
 ROOM = 2**30
-"""How many bytes of memory a target may use beyond what its process has at first."""
+"""How many bytes of memory a target may use in addition to those of its process at first."""
 
 
 class HangingError(Exception):
@@ -27,12 +28,12 @@ class HangingError(Exception):
 
 
 def inputs(name: str) -> list[bytes]:
-    """All inputs that are known for a target."""
+    """Return all stored inputs of a target."""
     return [*target(name).seeds(), *regressions(name)]
 
 
 def regressions(name: str) -> list[bytes]:
-    """Those that failed once."""
+    """Return the inputs that failed once."""
     path = REGRESSIONS / f"{name}.txt"
     lines = path.read_text("ascii").splitlines() if path.exists() else []
     return [ast.literal_eval(line) for line in lines if line.startswith("b")]
@@ -40,7 +41,7 @@ def regressions(name: str) -> list[bytes]:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Until the block ends, more time or memory than an input may take is an error."""
+    """Raise an error if the block uses more time or memory than an input may."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise HangingError(f"it takes more than {SECONDS} seconds")
@@ -57,7 +58,7 @@ def bounded() -> Iterator[None]:
 
 
 def bound_memory() -> tuple[int, int]:
-    """From now on, to use too much is a MemoryError; the bounds before."""
+    """Make it a MemoryError to use too much memory from now on. Return the bounds before."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, before[1]))

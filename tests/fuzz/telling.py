@@ -1,4 +1,4 @@
-"""What a fuzzer's log comes to."""
+"""Summarizes the log of a fuzzer."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ _ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Warning|Interrupt)\b.*)$", re
 _OF_THE_FUZZER = re.compile(r"ERROR: libFuzzer: (.*)")
 
 
-def told(name: str, code: int, log: Path) -> Iterator[str]:
-    """Lines for people: how much was played, and what failed, with the command that plays it."""
-    said = log.read_text(errors="replace")
-    played = _PLAYED.findall(said)[-1:] or ["0"]
-    covered, kept = (_ROUND.findall(said)[-1:] or [("0", "0")])[0]
+def summary(name: str, code: int, log: Path) -> Iterator[str]:
+    """Return lines for people: how much was played, and which input failed, with the command that
+    plays it."""
+    text = log.read_text(errors="replace")
+    played = _PLAYED.findall(text)[-1:] or ["0"]
+    covered, kept = (_ROUND.findall(text)[-1:] or [("0", "0")])[0]
     found = f"{int(played[0]):,} inputs, {int(covered):,} edges, {int(kept):,} kept"
     if not code:
         yield f"{name}: {found}"
         return
-    errors = [*_ERROR.findall(said), *_OF_THE_FUZZER.findall(said), f"exit code {code}"]
+    errors = [*_ERROR.findall(text), *_OF_THE_FUZZER.findall(text), f"exit code {code}"]
     yield f"{name}: FAILED after {found}: {errors[0]}"
-    for path in _WRITTEN.findall(said):
+    for path in _WRITTEN.findall(text):
         yield f"  .venv/bin/python -m tests.reproduce fuzz {name} {path}"
     yield f"  all output: {log}"

@@ -12,7 +12,7 @@ from tests import reproduce
 from tests.fuzz import __main__ as program
 from tests.fuzz.playing import ROOM, bounded
 from tests.fuzz.targets import redis_url
-from tests.fuzz.telling import told
+from tests.fuzz.telling import summary
 
 LOG = """\
 INFO: seed corpus: files: 7 min: 9b max: 99b total: 400b rss: 90Mb
@@ -31,13 +31,13 @@ STATS = "stat::number_of_executed_units: 2486\n"
 
 def test_it_says_how_much_was_played_and_kept(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(LOG + STATS)
-    said = list(told("redis_url", 0, tmp_path / "log"))
+    said = list(summary("redis_url", 0, tmp_path / "log"))
     assert said == ["redis_url: 2,486 inputs, 97 edges, 19 kept"]
 
 
 def test_it_says_what_failed_and_how_to_see_it_again(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(LOG + FAILED + STATS)
-    assert list(told("redis_url", 77, tmp_path / "log")) == [
+    assert list(summary("redis_url", 77, tmp_path / "log")) == [
         "redis_url: FAILED after 2,486 inputs, 97 edges, 19 kept: ValueError: no URL",
         "  .venv/bin/python -m tests.reproduce fuzz redis_url .fuzz/redis_url.crash-1f3a",
         f"  all output: {tmp_path / 'log'}",
@@ -47,7 +47,7 @@ def test_it_says_what_failed_and_how_to_see_it_again(tmp_path: Path) -> None:
 def test_one_that_could_not_begin_says_why(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("ModuleNotFoundError: No module named 'x'\n")
     assert "FAILED after 0 inputs, 0 edges, 0 kept: ModuleNotFoundError: No module named 'x'" in (
-        next(iter(told("redis_url", 1, tmp_path / "log")))
+        next(iter(summary("redis_url", 1, tmp_path / "log")))
     )
 
 

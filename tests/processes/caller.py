@@ -42,6 +42,10 @@ class Caller:
                 ),
             ),
             max_buffer_size=4 * SOME,
+            max_operation_time=min(
+                (one.max_operation_time for one in limits.bounds if one.max_operation_time),
+                default=60,
+            ),
         )
         # What each call costs, whatever is in it.
         each = {name: 1 for name in limits.dimensions if name != "tokens"}
@@ -62,6 +66,8 @@ class Caller:
             if answer.status == http.HTTPStatus.TOO_MANY_REQUESTS:
                 raise Throttled(retry_after=int(answer.headers["retry-after-ms"]) / 1000)
             assert answer.status == http.HTTPStatus.OK, answer.status
+        if self.plan.estimated:
+            batch[0].settle({"tokens": prompt.tokens})
 
     def feed(self) -> None:
         plan = self.plan
@@ -73,7 +79,8 @@ class Caller:
             return
 
     def operation(self, prompt: Prompt) -> Operation:
-        cost = {"tokens": prompt.tokens} if "tokens" in self.plan.limits else 0
+        tokens = self.plan.estimated or prompt.tokens
+        cost = {"tokens": tokens} if "tokens" in self.plan.limits else 0
         return Operation(self.watcher, cost, prompt)
 
     def start(self) -> None:

@@ -70,6 +70,9 @@ class CallerPlan(ProcessPlan):
     """Limits of the API, as `tests/processes/calls.py` and the API read it."""
     tokens: tuple[int, ...] = (0,)
     """Tokens of calls, each as often as it is named."""
+    estimated: int = 0
+    """The tokens that each call is estimated at, until its answer says what it took; 0 if that is
+    known before."""
     shortest: float = 0.2
     """Seconds of the shortest call, and of the longest."""
     longest: float = 1.0

@@ -72,11 +72,14 @@ class Setting:
         return json.dumps(asdict(self))
 
 
+CALL_SECONDS = 10
+"""How long a call of the handler may take."""
+
 LIMITS = Limits(
     rows=Rate(4_000),
     tokens=Rate(60_000, per=10, also=[Rate(8_000)]),
     requests=Rate(300),
-    calls=InFlight(6, max_operation_time=5),
+    calls=InFlight(6, max_operation_time=CALL_SECONDS),
 )
 """In several dimensions. A call that was killed keeps its slot for some seconds."""
 MAX_TOKENS = 100
@@ -188,6 +191,7 @@ def _costs(setting: Setting) -> dict[str, Any]:
     return {
         "cost": {"rows": 1, "tokens": "1 + 2 * (seq % 5)", "requests": lambda row: 0},
         "batch_cost": {"requests": 1, "calls": 1},
+        "max_operation_time": CALL_SECONDS,
         "max_batch_cost": {"tokens": MAX_TOKENS},
     }
 

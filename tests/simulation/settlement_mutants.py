@@ -119,3 +119,12 @@ def stamped_by_the_last_answer(patch: pytest.MonkeyPatch) -> None:
 def running_calls_go_along(patch: pytest.MonkeyPatch) -> None:
     """Of what running calls cost, a part goes along with what is handed over."""
     patch.setattr(_bound_share, "releasable", lambda ledger, units, held, worth, now: units)
+
+
+def running_calls_count_as_settled(patch: pytest.MonkeyPatch) -> None:
+    """What an answer that streams has cost so far is taken for all that it will cost."""
+
+    def mutant(entry: BudgetEntry) -> float:
+        return entry.estimated if entry.actual is None else entry.actual
+
+    patch.setattr(BudgetEntry, "counts", property(mutant))

@@ -264,9 +264,11 @@ def test_v1_n1_no_window_is_over_and_no_call_too_many_whatever_the_limits(
     most = Costs() + limits.most
     traffic = Traffic(limits, lambda: dice.choice([0.0, 0.01, 0.3, 2]))
     for size, batch_cost in watchers:
-        # Half of a limit at most, so that all of it goes within the time.
+        # Half of a limit at most, so that all of it goes within the time. Each call takes a slot.
+        call = Costs() if "calls" in batch_cost else Costs({"calls": 1})
         costs = [
-            Costs({name: dice.choice([0, 0.01, 0.1, 0.5]) * (most[name] - 1) for name in "ab"})
+            call
+            + Costs({name: dice.choice([0, 0.01, 0.1, 0.5]) * (most[name] - 1) for name in "ab"})
             for _ in range(15)
         ]
         traffic.add(Watcher(ignore, max_batch_size=size, batch_cost=batch_cost), costs)

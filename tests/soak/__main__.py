@@ -22,7 +22,7 @@ PAUSE = 5.0
 
 
 def main() -> int:
-    """The exit code: 1 if something is wrong."""
+    """Return the exit code: 1 if something is wrong."""
     parser = argparse.ArgumentParser("python -m tests.soak", description=what)
     parser.add_argument("--minutes", type=positive("MINUTES"), default=10.0, help="minutes, 10")
     parser.add_argument("--seed", type=int, default=1, help="of the order of troubles, 1")
@@ -48,7 +48,7 @@ def main() -> int:
         outcome = Story(directory, FULL, seed=options.seed, say=say).run(choose, options.report)
         good = not any(outcome.problems())
         print(outcome)
-        print(f"what was spent when: {options.report}")
+        print(f"the spending over time: {options.report}")
     finally:
         if good:
             shutil.rmtree(directory, ignore_errors=True)

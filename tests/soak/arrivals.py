@@ -1,4 +1,4 @@
-"""What has arrived at the store, and what is wrong with it. Pure."""
+"""The rows that have arrived at the store, and what is wrong with them. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.soak.handlers import DUE, EARLY, IN_ORDER, TOGETHER
 Row = tuple[str, int]
 
 PATHS = {EARLY: "in order", IN_ORDER: "in order", TOGETHER: "by event time", DUE: "when due"}
-"""On which of the ways each of them sends: a row has to arrive once on each way that it takes."""
+"""The way of each sender: a row has to arrive once on each way that it takes."""
 
 
 class Arrivals:
-    """Taken in one after the other, as they came.
+    """The requests that arrive, one after the other.
 
     >>> arrivals = Arrivals()
     >>> arrivals.take(IN_ORDER, [("a", 1), ("a", 2)])
@@ -27,18 +27,18 @@ class Arrivals:
 
     def __init__(self) -> None:
         self.rows: dict[str, set[Row]] = {path: set() for path in PATHS.values()}
-        """What came on each way, however often."""
+        """The rows that came on each way, counted once."""
         self.firsts: Counter[str] = Counter()
-        """How much of it came from whom."""
+        """How many of these rows came from each sender."""
         self.again: Counter[str] = Counter()
-        """What came although it had come before, by who sent it."""
+        """How many rows came again, by sender."""
         self.late: Counter[str] = Counter()
-        """What was said to be late, which nothing ought to be."""
+        """How many rows were marked as late, which should not happen."""
         self.out_of_order: list[str] = []
         self._latest: dict[tuple[str, str], int] = {}
 
     def take(self, who: str, rows: Sequence[Sequence[Any]], late: bool = False) -> None:
-        """One request: who sent it, and whose numbers it held."""
+        """Note one request: its sender, and the numbers of its rows."""
         here = self.rows[PATHS[who]]
         for owner, number in rows:
             if (owner, number) in here:

@@ -1,4 +1,4 @@
-"""The processes of a soak, and how to hurt them."""
+"""The processes of a soak, and the harm that is done to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 class Cluster:
-    """All but the store, Redis and Prometheus. They are ended with `ended`."""
+    """All processes except the store, Redis and Prometheus. They are ended with `ended`."""
 
     def __init__(self, plan: Plan, server: EmbeddedRedis, ended: ExitStack) -> None:
         self.plan = plan
@@ -37,7 +37,7 @@ class Cluster:
 
     @property
     def jobs(self) -> dict[str, list[str]]:
-        """What Prometheus is to scrape."""
+        """The addresses that Prometheus scrapes."""
         places = {name: f"127.0.0.1:{port}" for name, port in self._ports.items()}
         return {
             "dispatcher-cluster": [places["exporter"]],
@@ -45,7 +45,7 @@ class Cluster:
         }
 
     def start(self) -> None:
-        """All of them; returns when the streams run."""
+        """Start all processes. Return when the streams run."""
         port = self._ports["exporter"]
         self._tethered("exporter", "exporter", f"--port={port}", f"--redis={self.plan.redis}")
         self._start_registrar()
@@ -53,13 +53,13 @@ class Cluster:
         self._start_driver()
 
     def register(self, device: str) -> None:
-        """Has a device registered, soon."""
+        """Have a device registered soon."""
         assert self._registrar.stdin is not None
         self._registrar.stdin.write(f"{device}\n")
         self._registrar.stdin.flush()
 
     def end(self) -> None:
-        """All of them, as one would: they finish what they have begun, and say that they have."""
+        """End all processes as an operator would: they finish the work that they have begun."""
         self.driver.do("stop")
         self.driver.kill()
         self.stop_workers()
@@ -69,18 +69,17 @@ class Cluster:
     # Workers.
 
     def start_workers(self) -> None:
-        """All."""
         for name in self._worker_names:
             self._start_worker(name)
 
     def stop_workers(self) -> None:
-        """All, gracefully."""
+        """Stop all workers gracefully."""
         for worker in self._workers.values():
             worker.signal(signal.SIGTERM)
         until(lambda: not any(worker.running for worker in self._workers.values()))
 
     def kill_worker(self, number: int) -> None:
-        """One, which is started again."""
+        """Kill one worker and start it again."""
         name = self._worker_names[number % self.plan.workers]
         self._workers[name].end()
         self._start_worker(name)
@@ -105,14 +104,15 @@ class Cluster:
     # Spark.
 
     def kill_executor(self, number: int) -> None:
-        """One of the Java processes, and with it its Python workers. Spark starts another."""
+        """Kill one of the Java processes, and its Python workers with it. Spark starts another
+        one."""
         executors = self._executors()
         victim = executors[number % len(executors)]
         os.kill(victim, signal.SIGKILL)
         until(lambda: len(set(self._executors()) - {victim}) >= 2, within=60)
 
     def kill_driver(self) -> None:
-        """The driver; its executors notice by themselves. It is started again."""
+        """Kill the driver, whose executors then notice, and start it again."""
         self.driver.kill_driver_alone()
         self._start_driver()
 
@@ -128,7 +128,7 @@ class Cluster:
     # Redis.
 
     def restart_redis(self, *, away: float) -> None:
-        """Kills it, and starts it with all that it had."""
+        """Kill Redis, and start it with all its data."""
         self.server.kill()
         time.sleep(away)
         self.server.start()
@@ -167,10 +167,10 @@ class Cluster:
 
 
 def _pids(session: int, word: bytes) -> list[int]:
-    """The processes of a session whose command has a word in it, sorted."""
+    """Return the processes of a session whose command contains a word, sorted."""
     found = []
     for path in Path("/proc").iterdir():
-        with contextlib.suppress(ValueError, OSError):  # no process, or none any more
+        with contextlib.suppress(ValueError, OSError):  # not a process, or not any more
             pid = int(path.name)
             if os.getsid(pid) == session and word in (path / "cmdline").read_bytes():
                 found.append(pid)

@@ -1,4 +1,4 @@
-"""What comes in: measurements in files, devices that register late, reminders on a Timeline."""
+"""The input: measurements in files, devices that register late, reminders on a Timeline."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from tests.waiting import LONG
 METRICS = 3
 TOPIC = "reminders"
 SECONDS = 30
-"""For about how long devices register, one after the other."""
+"""Seconds during which devices register, one after the other."""
 NEVER = 1_000
-"""One in so many reminders, and the first, can never be sent."""
+"""One of so many reminders, and the first, can never be sent."""
 
 
 class Feed:
-    """Comes in within its `with` block, until `end()`. Whether Redis is there or not, nothing is
-    left out: measurements come in files, and who makes reminders asks again until answered."""
+    """Input comes in within its `with` block, until `end()`. Nothing is left out, even while Redis
+    is away: measurements come in files, and reminders are created again until there is an
+    answer."""
 
     def __init__(self, plan: Plan, register: Callable[[str], object]) -> None:
         self.plan = plan
         self._register_one = register
         self.timeline = Timeline(plan.redis, TOPIC, timeout=LONG, remember_deleted=600)
-        self.timeline.buckets  # noqa: B018  # the topic is there before its workers look for it
+        self.timeline.buckets  # noqa: B018  # the topic exists before its workers look for it
         self.measured = 0
         """How many rows there are in files."""
         self.reminded: set[int] = set()
         """The numbers of the reminders that have to arrive."""
         self.created = 0
-        """How many reminders there are at all."""
+        """How many reminders were created."""
         self.registering = threading.Event()
-        """Whether devices do."""
+        """Whether devices register at present."""
         self._ending = threading.Event()
         self._threads = [
             threading.Thread(target=self._again_and_again, args=(what,), daemon=True)
@@ -54,7 +55,7 @@ class Feed:
         return self.created - len(self.reminded)
 
     def end(self) -> None:
-        """Nothing more comes in, but for those devices that have not registered yet."""
+        """End the input, except for devices that have not registered yet."""
         self._ending.set()
         for thread in self._threads:
             thread.join()
@@ -77,7 +78,7 @@ class Feed:
             number += 1
 
     def _measure(self, file: int) -> None:
-        """The next rows of every device, in the file in no order."""
+        """Write the next rows of every device to a file, in no order."""
         first = file * self.plan.each
         numbers = list(range(first, first + self.plan.each))
         lines = [
@@ -99,19 +100,19 @@ class Feed:
         self.measured += len(lines)
 
     def _register(self, second: int) -> None:
-        """Some: all have measured for a while before."""
+        """Register some devices, which have measured for a while before."""
         if not self.registering.is_set():
             return
         for _ in range(min(len(self._unregistered), self.plan.devices // SECONDS or 1)):
             self._register_one(self._unregistered.pop())
 
     def _remind(self, second: int) -> None:
-        """As many as are due in a second, some now and some later."""
+        """Create the reminders that are due in a second, some now and some later."""
         dice = random.Random(second)
         first = second * self.plan.reminders
         messages, wanted = [], set()
         for number in range(first, first + self.plan.reminders):
-            to = None if number % NEVER == 0 else f"somebody {number}"
+            to = None if number % NEVER == 0 else f"person {number}"
             wanted |= {number} if to else set()
             messages.append(Message({"number": number, "to": to}, delay=dice.uniform(0, 2)))
         create_at_last(self.timeline.producer("soak"), messages)

@@ -1,7 +1,7 @@
-"""What is sent to the store, by Spark's executors, by workers and by who registers devices.
+"""The handlers that send rows to the store: of Spark's executors, of workers, and of the registrar.
 
-Each notes what it spends as it begins, then tells the store what it sends. STORE, NOTES and GATE
-say where.
+Each one notes its spending when it begins, then sends its rows to the store. STORE, NOTES and GATE
+are the addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EARLY, IN_ORDER, TOGETHER, DUE = "registrar", "subject sink", "event sink", "wor
 
 
 def gate() -> RegistrationGate:
-    """The gate of all. What waits in it is to wait for as long as it takes."""
+    """Return the gate of all processes. Messages may wait in it without a limit of time."""
     return RegistrationGate(
         RedisEntityStore(os.environ["GATE"], name="devices", timeout=5),
         telemetry_per_entity=1_000_000,
@@ -30,23 +30,23 @@ def gate() -> RegistrationGate:
 
 
 def in_order(rows: list[dict[str, Any]], context: Any) -> None:
-    """Of some devices, those of each in order."""
+    """Send rows of some devices, those of each in order."""
     _send(IN_ORDER, [(row["device"], row["seq"]) for row in rows], context.late)
 
 
 def together(rows: list[dict[str, Any]], context: Any) -> None:
-    """What a device has measured at about the same time."""
+    """Send rows that a device has measured at about the same time."""
     _send(TOGETHER, [(row["device"], row["seq"]) for row in rows], context.late)
 
 
 def early(batch: list[Operation]) -> None:
-    """Devices that have registered, and what they had measured before."""
+    """Send the rows that devices had measured before they were registered."""
     rows = [message for one in batch for message in one.payload.messages]
     _send(EARLY, [(row["device"], row["seq"]) for row in rows], cost=len(batch))
 
 
 def due(messages: list[Lease]) -> dict[str, Exception] | None:
-    """Reminders; some can never be sent."""
+    """Send reminders; some can never be sent."""
     bad: dict[str, Exception] = {
         one.id: Reject("it has no address") for one in messages if one.body["to"] is None
     }

@@ -1,4 +1,4 @@
-"""What all processes of a soak are told."""
+"""The settings of all processes of a soak."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from limiters import LimiterConfig
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of everything, and where it is."""
+    """The amounts of everything, and the addresses."""
 
     PROGRAM: ClassVar[str] = "tests.soak.stream"
 
     redis: str = ""
     store: str = ""
     directory: str = ""
-    """Of the source, the checkpoints and the notes."""
+    """The folder of the source, the checkpoints and the notes."""
     limit: float = 1_500.0
-    """What all may spend in a second."""
+    """How much all processes together may spend in a second."""
     devices: int = 30
     each: int = 10
-    """Measurements of a device in a file; there is a file a second."""
+    """How many measurements of a device are in a file; there is one file a second."""
     reminders: int = 100
-    """Due in a second."""
+    """How many reminders are due in a second."""
     workers: int = 2
     max_batch_size: int = 10
     concurrency: int = 8
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the handlers are told, wherever they run."""
+        """The variables from which the handlers of all processes read the addresses."""
         return {"STORE": self.store, "NOTES": self.notes, "GATE": self.redis}
 
     @property
@@ -66,7 +66,7 @@ class Plan:
 
     @classmethod
     def from_argument(cls, text: str) -> Plan:
-        """What was handed over."""
+        """Return the plan that a process has received."""
         return cls(**json.loads(text))
 
 

@@ -1,4 +1,5 @@
-"""Registers the devices that it is told, a line each; what waited for them goes to the store.
+"""Registers the devices that its input names, one a line; messages that waited for them go to the
+store.
 
 At the end of its standard input it sends what is left, and ends.
 """
@@ -16,7 +17,7 @@ from tests.soak.plan import Plan
 
 
 def main() -> None:
-    """Registers, as long as it is told."""
+    """Register devices until the input ends."""
     plan = Plan.from_argument(sys.argv[1])
     watcher = Watcher(early, max_batch_size=plan.max_batch_size)
     with (
@@ -31,7 +32,7 @@ def main() -> None:
 
 
 def register(sender: GatedSender, device: str) -> None:
-    """Again and again, while Redis is away."""
+    """Register a device; try again while Redis is away."""
     while True:
         try:
             return sender.register(device)

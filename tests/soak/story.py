@@ -26,18 +26,19 @@ from tests.soak.troubles import Troubles
 from tests.soak.verdict import FIRED, Outcome
 
 PACE = Pace(1 / 200, least=5)
-"""Five minutes of the rules are a second and a half."""
+"""Five minutes in the rules are a second and a half here."""
 SLACK = 1.3
-"""The store reckons by when it hears of a batch, on a machine whose threads may have to wait."""
+"""The store counts by the time at which a batch reaches it, on a machine whose threads may have to
+wait."""
 BUSY = {"LimitNearlyUsed", "BufferNearlyFull"}
-"""Alerts that are no trouble."""
+"""Alerts that are no problem."""
 SAID_EVERY = 5.0
 PATIENCE = 120.0
-"""For how long nothing may happen at the end, until it is taken for the end."""
+"""Seconds without any event after which a soak counts as ended."""
 
 
 class Story:
-    """One soak, in `directory`. `say` is told what happens."""
+    """One soak, in `directory`. `say` is called with what happens."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Story:
         self._read = 0
 
     def run(self, choose: Callable[[Troubles], Iterable[str]], written: Path) -> Outcome:
-        """All of it. `choose` says what goes wrong, one thing after the other. What was spent when
+        """Run the soak. `choose` returns the troubles, one after the other. The spending over time
         is `written` to a page."""
         began = time.monotonic()
         with ExitStack() as ended:
@@ -76,7 +77,7 @@ class Story:
             self._say("starts: Redis, the store, workers, Spark")
             cluster.start()
             with feed:
-                troubles.wait_for(TOGETHER)  # then there is something that waits for its device
+                troubles.wait_for(TOGETHER)  # then messages wait for their device
                 feed.registering.set()
                 troubles.wait_for(*PATHS)
                 for trouble in choose(troubles):
@@ -115,7 +116,7 @@ class Story:
         return prometheus, ended.enter_context(noted(prometheus))
 
     def _follow(self, store: MeteredStore, feed: Feed) -> str:
-        """Takes in what has arrived since it was last looked at; says how much that is."""
+        """Note the rows that have arrived since the last look. Return a text with their number."""
         new = store.log[self._read :]
         self._read += len(new)
         for _, _, status, told in new:
@@ -125,9 +126,9 @@ class Story:
         return f"{arrived:,} of {sum(expected(feed).values()):,} rows have arrived"
 
     def _wait_for_all(self, store: MeteredStore, feed: Feed) -> None:
-        """Until nothing is left, or nothing happens any more."""
+        """Wait until nothing is left, or nothing happens any more."""
         latest, since = -1, time.monotonic()
-        said = since
+        reported = since
         while time.monotonic() - since < PATIENCE:
             so_far = self._follow(store, feed)
             arrived = {path: len(rows) for path, rows in self._arrivals.rows.items()}
@@ -135,15 +136,15 @@ class Story:
                 return
             if self._read != latest:
                 latest, since = self._read, time.monotonic()
-            if time.monotonic() - said > SAID_EVERY:
-                said = time.monotonic()
+            if time.monotonic() - reported > SAID_EVERY:
+                reported = time.monotonic()
                 self._say(so_far)
             time.sleep(0.1)
 
     def _resolved(
         self, prometheus: Prometheus | None, feed: Feed, seen: set[tuple[str, str]]
     ) -> set[str]:
-        """What is still firing once an operator has dealt with the dead letters."""
+        """Return the alerts that still fire after an operator has deleted the dead letters."""
         dead = [one.id for one in feed.timeline.dead(10_000)[0]]
         if prometheus is None:
             return set()
@@ -155,19 +156,19 @@ class Story:
 
 
 def within(patience: float, condition: Callable[[], object]) -> None:
-    """Returns when it holds, or patience ends: the verdict tells which."""
+    """Return when the condition holds, or when patience ends: the verdict shows which."""
     ends = time.monotonic() + patience
     while not condition() and time.monotonic() < ends:
         time.sleep(0.1)
 
 
 def names(alerts: Iterable[tuple[str, str]]) -> set[str]:
-    """Of alerts, whatever they are about."""
+    """Return the names of alerts, without their subjects."""
     return {name for name, _ in set(alerts)}
 
 
 def expected(feed: Feed) -> dict[str, int]:
-    """How many rows have to arrive on each way."""
+    """Return how many rows have to arrive on each way."""
     return {
         "in order": feed.measured,
         "by event time": feed.measured,
@@ -176,6 +177,6 @@ def expected(feed: Feed) -> dict[str, int]:
 
 
 def spent(notes: str) -> list[tuple[float, str, float]]:
-    """What handlers have noted."""
+    """Return the notes of the handlers: time, sender, cost."""
     facts = (line.split("\t") for line in lines(notes))
     return [(float(at), who, float(cost)) for at, who, cost in facts]

@@ -1,7 +1,6 @@
-"""The driver of both streams. Its standard input says what it does, see `tests.processes.orders`.
+"""The driver of both streams. Its standard input has its orders, see `tests.processes.orders`.
 
-A query that has failed is started again, as anyone would have it in production; that is said on
-stderr.
+A query that has failed is started again, as in production, and reported on stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ WINDOW, TIMEOUT = 4, 1.0
 
 
 class Streams:
-    """Both queries, started and kept going."""
+    """Both queries, which are started again when they fail."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -40,13 +39,12 @@ class Streams:
         self._keeper = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """Both."""
         for name, begin in self._queries.items():
             self._running[name] = begin()
         self._keeper.start()
 
     def stop(self) -> None:
-        """Both, and returns when they have."""
+        """Stop both queries, and return when they have stopped."""
         self._stopping.set()
         self._keeper.join()
         for query in self._running.values():
@@ -115,7 +113,7 @@ def _gate() -> Any:
 
 
 def main() -> None:
-    """Does what it is told."""
+    """Carry out the orders of the input."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     streams = Streams(Plan.from_argument(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""What goes wrong in a soak, one thing after the other."""
+"""The troubles of a soak, one after the other."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.soak.handlers import DUE, IN_ORDER, TOGETHER
 from tests.waiting import until
 
 AWAY = 4.0
-"""For how long Redis is: longer than a lease."""
+"""Seconds for which Redis is away: longer than a lease."""
 PATIENCE = 300.0
-"""For how long one of those who send may say nothing, on a machine that has other things to do."""
+"""Seconds for which a sender may send nothing, on a machine that has other things to do."""
 
 
 class Troubles:
-    """What can be done to a cluster, by name."""
+    """The harm that can be done to a cluster, by name."""
 
     def __init__(
         self, cluster: Cluster, store: MeteredStore, alerted: Callable[[str], bool], seed: int
@@ -41,13 +41,13 @@ class Troubles:
         }
 
     def cause(self, what: str) -> None:
-        """One of them. Returns when all goes on."""
+        """Cause one trouble. Return when all senders go on."""
         self.done.append(what)
         self.each[what]()
         self.wait_for(IN_ORDER, TOGETHER, DUE)
 
     def wait_for(self, *who: str) -> None:
-        """Until something more has come from all of them."""
+        """Wait until each sender has sent something more."""
         seen = len(self._store.log)
 
         def came() -> bool:
@@ -57,7 +57,7 @@ class Troubles:
 
     def _kill_python(self) -> None:
         self.spark_kills += 1
-        with contextlib.suppress(ProcessLookupError):  # its executor was killed before it
+        with contextlib.suppress(ProcessLookupError):  # its executor was killed before
             os.kill(next(self._python_workers()), signal.SIGKILL)
 
     def _kill_executor(self) -> None:
@@ -80,7 +80,7 @@ class Troubles:
         self._cluster.restart_redis(away=AWAY)
 
     def _python_workers(self) -> Iterator[int]:
-        """Who has sent from Spark, the latest first."""
+        """Iterate over the processes that have sent from Spark, the latest first."""
         for _, _, _, told in reversed(self._store.log):
             if told["who"] in (IN_ORDER, TOGETHER):
                 yield told["pid"]

@@ -1,4 +1,4 @@
-"""What became of a soak."""
+"""The result of a soak."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.soak.arrivals import PATHS, Arrivals
 from tests.soak.handlers import IN_ORDER, TOGETHER
 
 FIRED = {"RedisAway", "NobodyConsumes", "DeadLetters"}
-"""Alerts that there has to be, with what goes wrong."""
+"""Alerts that must fire because of the troubles."""
 NEVER_FIRED = {"Throttled", "ClockDrift", "SparkRowsRejected"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came in, what arrived, and what was seen meanwhile."""
+    """The input, the arrivals, and the alerts of a soak."""
 
     arrivals: Arrivals
     expected: Mapping[str, int]
@@ -24,18 +24,18 @@ class Outcome:
     refused: int
     spent: Verdict
     left: int
-    """Of the reminders, on the Timeline."""
+    """How many reminders are left on the Timeline."""
     alerts: set[str] | None
-    """Which have fired; None if Prometheus did not watch."""
+    """The alerts that have fired; None if Prometheus did not watch."""
     unresolved: set[str]
     troubles: list[str]
     spark_kills: int
     at_once: int
-    """How many rows were in flight, at most, in what one kill of Spark's ends."""
+    """How many rows were in flight, at most, in the processes that one kill of Spark ends."""
     lasted: float
 
     def problems(self) -> Iterator[str]:
-        """What ought not to be, each in a sentence. None: all laws held."""
+        """Iterate over the problems, each one a sentence. There are none if all laws held."""
         for path, expected in self.expected.items():
             if lost := expected - len(self.arrivals.rows[path]):
                 yield f"{lost:,} of {expected:,} rows were lost on the way {path!r}"
@@ -43,7 +43,7 @@ class Outcome:
             count, first = len(self.arrivals.out_of_order), self.arrivals.out_of_order[0]
             yield f"{count:,} rows came out of order; the first: {first}"
         if late := +self.arrivals.late:
-            yield f"rows were said to be late: {dict(late)}"
+            yield f"rows were marked as late: {dict(late)}"
         for who in (IN_ORDER, TOGETHER):
             if self.arrivals.again[who] > (most := self.spark_kills * self.at_once):
                 yield f"{who} sent {self.arrivals.again[who]:,} rows again; {most:,} are explained"

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatcher.spark import event_time_batches, flush_open_batches
+from tests.samples import tuples
 from tests.spark.streams import Stream
 
 EVERY_TYPE = {
@@ -74,13 +75,16 @@ def test_e8_every_type_comes_back_as_it_was(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("kind", "times", "width", "end"),
-    [
-        ("tinyint", [100, 110, 120], 50, 127),
-        ("double", [0.5, 0.75, 1.0], 1.25, 1.75),
-        ("float", [0.5, 0.75, 1.0], 1.25, 1.75),
-        ("timestamp", [f"2024-10-27T00:59:5{n}Z" for n in range(3)], 5, None),
-        ("timestamp_ntz", [f"2024-10-27T02:59:5{n}" for n in range(3)], 5, None),
-    ],
+    tuples(
+        [
+            ("tinyint", [100, 110, 120], 50, 127),
+            ("double", [0.5, 0.75, 1.0], 1.25, 1.75),
+            ("float", [0.5, 0.75, 1.0], 1.25, 1.75),
+            ("timestamp", [f"2024-10-27T00:59:5{n}Z" for n in range(3)], 5, None),
+            ("timestamp_ntz", [f"2024-10-27T02:59:5{n}" for n in range(3)], 5, None),
+        ],
+        every=2,
+    ),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_e1_start_and_end_have_the_type_of_the_times(

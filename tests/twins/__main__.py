@@ -1,7 +1,7 @@
 """python -m tests.twins [--minutes 10] [--history KIND]: random histories, seed after seed, played
 to the coordinator in Python and to the scripts inside Redis.
 
-It goes on where it was at this commit, and notes what it has done in a file.
+It continues where it was at this commit, and notes the played seeds in a file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.twins.history import HISTORIES
 from tests.twins.stores import Scripts
 
 EACH = {"short": 60, "contention": 40, "bounds": 90, "long bounds": 30}
-"""Half of all histories are of limits of several bounds."""
+"""Half of all histories use limits with several bounds."""
 
 
 def main() -> int:
-    """The exit code: 1 if the two differed, 130 if it was interrupted."""
+    """Return the exit code: 1 if the two differed, 130 if it was interrupted."""
     return trials.run(
         trials.Trials(
             program="python -m tests.twins",
@@ -44,7 +44,7 @@ def main() -> int:
 
 @contextmanager
 def processes(number: int) -> Iterator[ProcessPoolExecutor]:
-    """So many, each with a server of its own, on which it keeps its limits."""
+    """Return a pool of so many processes, each with a server of its own for its limits."""
     with ExitStack() as servers:
         urls: SimpleQueue[str] = SimpleQueue()
         for _ in range(number):
@@ -57,13 +57,13 @@ _scripts: list[Scripts] = []
 
 
 def connect(urls: Any) -> None:
-    """This process uses one of these servers from now on."""
+    """Use one of these servers in this process from now on."""
     trials.ignore_interrupts()
     _scripts[:] = [Scripts(Redis.from_url(urls.get()))]
 
 
 def judge(name: str, seed: int) -> tuple[int, str]:
-    """The number of requests, and where the two differed, if anywhere."""
+    """Return the number of requests, and the first difference, if there is one."""
     try:
         return HISTORIES[name](_scripts[0], seed), ""
     except Exception as error:  # a difference, or a script that fails

@@ -1,4 +1,4 @@
-"""What two implementations say and store, as plain values, and where these differ."""
+"""The answers and the data of two implementations as plain values, and their differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from limiters.leases._ledger import Ledger
 
 
 def plain(value: Any) -> Any:
-    """As values that show what differs."""
+    """Return plain values that show what differs."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Ledger):
@@ -22,7 +22,7 @@ def plain(value: Any) -> Any:
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """Where two plain values differ."""
+    """Return the places at which two plain values differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         return [
             line

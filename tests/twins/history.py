@@ -1,5 +1,5 @@
 """Random histories of requests, operators and failures, played to the reference in Python and to
-the scripts inside Redis: both answer alike, and store the same."""
+the scripts inside Redis: both have to answer and store the same."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ FLEET = Terms(
 
 
 class DifferenceError(AssertionError):
-    """The two gave different answers, or store different things."""
+    """The two implementations gave different answers, or stored different data."""
 
 
 class History:
-    """One random history, played to both: what differs raises DifferenceError.
+    """One random history, played to both implementations: a difference raises DifferenceError.
 
-    The instances follow the answers of the reference. Those of the scripts are compared with them,
-    each one, when what is stored is compared, too: after so many calls, and at the end.
+    The instances follow the answers of the reference. Each answer of the scripts is compared with
+    them when the stored data is compared as well: after so many calls, and at the end.
     """
 
     def __init__(self, scripts: Scripts, seed: int, compare_every: int = 10) -> None:
@@ -54,7 +54,7 @@ class History:
         registered = self.registered = random.random() < 0.8
         self.python, self.redis = InPython(registered), InRedis(scripts, registered)
         self._expected: list[tuple[Any, str, tuple[Any, ...]]] = []
-        """What the reference answered, to what."""
+        """The answers of the reference, with their calls."""
         self.compare_every = compare_every
         self.calls = 0
         if registered and random.random() < 0.7:
@@ -100,7 +100,7 @@ class History:
         return self.random.choice((1000, 1000, 1, 1_000_000, 777))
 
     def _backlog(self) -> int:
-        """How many pieces wait."""
+        """Return how many pieces wait."""
         return self.random.choice((0, 1, 5, 1000))
 
     def run(self, steps: int) -> None:
@@ -114,7 +114,7 @@ class History:
             self._compare(name)
 
     def crowd(self, count: int, rounds: int) -> None:
-        """So many ask for a permit that the header does not keep them all."""
+        """Let so many instances ask for a permit that the header does not store them all."""
         random, terms = self.random, Terms.scalar(50.0, 1.0, 1_000, 2_000)
         born = [0] * count
         for name in NAMES:
@@ -200,7 +200,7 @@ class History:
         random = self.random
         (name, instance), share = random.choice(list(self.shares.items()))
         if random.random() < 0.1 and self.sent:
-            self._sync(*random.choice(self.sent[-30:]))  # a late copy
+            self._sync(*random.choice(self.sent[-30:]))  # a late copy of a request
             return
         self._work(share)
         leaves = share.pending is None and share.reply is not None and random.random() < 0.02
@@ -211,7 +211,7 @@ class History:
             request = self._changed(request)
             self.sent.append((name, request))
         if random.random() < 0.05:
-            share.unanswered(self.now)  # it is lost on its way
+            share.unanswered(self.now)  # the request is lost on its way
             return
         reply = self._sync(name, request)
         if random.random() < (0.3 if reply.given else 0.07):
@@ -256,7 +256,7 @@ class History:
         share.short(waiting > 0 and random.random() < 0.7, self.now)
 
     def _changed(self, request: Request) -> Request:
-        """A request that no instance would make."""
+        """Return a request that no instance would make."""
         random = self.random
         entries = tuple(
             (random.choice((0, 5, 400, 10**6)), random.choice((0.0, 1e-9, 3.3, 1e9)))
@@ -333,7 +333,7 @@ class History:
             if random.random() < 0.5:
                 self._set_terms(name, capacity=7.0, factor=1.0, period=700, lease=900)
         elif what == 4:
-            instance = random.choice([*(one for _, one in self.shares), "nobody"])
+            instance = random.choice([*(one for _, one in self.shares), "unknown"])
             self._both("evict", name, instance)
         elif what == 5:
             self.server = f"server{random.randrange(4)}"
@@ -388,20 +388,20 @@ class History:
         return expected
 
     def _compare(self, name: str) -> None:
-        """All answers since the last time, and what is stored of a limit."""
+        """Compare all answers since the last time, and the stored data of a limit."""
         self.redis.ask_for_stored(name)
         self._expected.append((self.python.stored(name), "stored", (name,)))
         expected, self._expected = self._expected, []
         for (one, method, arguments), other in zip(expected, self.redis.answers(), strict=True):
             if one != other:
                 lines = "\n".join(differences(plain(one), plain(other))[:20])
-                told = f"seed {self.seed}, by call {self.calls}, {method} {arguments}"
-                raise DifferenceError(f"{told}:\n{lines}")
+                place = f"seed {self.seed}, by call {self.calls}, {method} {arguments}"
+                raise DifferenceError(f"{place}:\n{lines}")
 
 
 class Contention(History):
-    """A few instances of odd weights share a limit whose capacity changes; nearly all of them have
-    more to do than they may."""
+    """A few instances of odd weights share a limit whose capacity changes; nearly all have more
+    work than they may do."""
 
     def __init__(self, scripts: Scripts, seed: int, compare_every: int = 10) -> None:
         super().__init__(scripts, seed, compare_every)
@@ -430,10 +430,10 @@ class Contention(History):
 
 class Bounds(History):
     """Instances of a limit of one to four bounds: nested windows, slots, costs that count from the
-    end of a call, mixes that differ; capacities that an operator changes one by one."""
+    end of a call, different mixes, and capacities that an operator changes one by one."""
 
     parts: tuple[float, ...] = (0.001, 0.03, 0.03, 0.2, 1.0)
-    """What a batch costs, as a part of the limit."""
+    """The cost of a batch as a part of the limit."""
 
     def __init__(self, scripts: Scripts, seed: int, compare_every: int = 1) -> None:
         super().__init__(scripts, seed, compare_every)
@@ -487,7 +487,7 @@ class Bounds(History):
         random = self.random
         (name, instance), one = random.choice(list(self.crowd_of.items()))
         if random.random() < 0.1 and self.sent:
-            self._sync(*random.choice(self.sent[-30:]))  # a late copy
+            self._sync(*random.choice(self.sent[-30:]))  # a late copy of a request
             return
         now = round(self.now * 1_000)
         one.spend(now, random)
@@ -498,7 +498,7 @@ class Bounds(History):
         if random.random() < self.hostile:
             request = self._changed(request)
         if random.random() < 0.05:
-            return  # it is lost on its way
+            return  # the request is lost on its way
         reply = self._sync(name, request)
         if random.random() < 0.1:
             if random.random() < 0.3:
@@ -516,7 +516,7 @@ class Bounds(History):
         self._arrive(f"{instance}x")
 
     def _changed(self, request: Request) -> Request:
-        """A request that no instance would make, in a bound of it."""
+        """Return a request with a bound that no instance would send."""
         request = super()._changed(request)
         random = self.random
         at = random.randrange(len(request.bounds))
@@ -552,14 +552,14 @@ class Bounds(History):
 
 
 class SettlingInstance(BoundedInstance):
-    """One whose costs turn out to be others after its permits were reported: mostly less, sometimes
-    more; now and then it says what cannot be."""
+    """An instance whose costs are corrected after its permits were reported: mostly to less,
+    sometimes to more, and sometimes to impossible values."""
 
     def __init__(self, *arguments: Any, random: Random, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.random = random
         self.reported: list[tuple[int, Reply]] = []
-        """The ages of what was reported, and the answer that granted it."""
+        """The ages of reported uses, with the answers that granted them."""
 
     def _request(self, now: int, leaving: bool) -> Request:
         used, granted = [now - at for at in self._used], self._number
@@ -571,7 +571,7 @@ class SettlingInstance(BoundedInstance):
             self.reported.append((used[0], by[0]))
         return replace(request, bounds=tuple(bounds))
 
-    def _settled(self, said: BoundRequest, at: int) -> BoundRequest:
+    def _settled(self, request: BoundRequest, at: int) -> BoundRequest:
         random = self.random
         debts, refunds, moved, wave = [], [], [], 0
         for age, reply in self.reported:
@@ -588,12 +588,12 @@ class SettlingInstance(BoundedInstance):
                     cost = one.permit_cost * part * random.random() / one.permit_stayed
                     moved.append((random.randrange(period), cost))
         return replace(
-            said, debts=tuple(debts), refunds=tuple(refunds), moved=tuple(moved), wave=wave
+            request, debts=tuple(debts), refunds=tuple(refunds), moved=tuple(moved), wave=wave
         )
 
 
 class Settled(Bounds):
-    """The same with costs that are known after the call, on a server that grants at once."""
+    """Bounds with costs that are known after the call, on a server that grants immediately."""
 
     parts = (0.03, 0.1, 0.1, 0.3)
 
@@ -610,22 +610,22 @@ class Settled(Bounds):
 
 
 def short(scripts: Scripts, seed: int) -> int:
-    """The number of calls of a short history; DifferenceError if the two differ."""
+    """Return the number of calls of a short history. Raise DifferenceError if the two differ."""
     return _played(History(scripts, seed), 50)
 
 
 def long(scripts: Scripts, seed: int) -> int:
-    """The same of a long one."""
+    """Play a long history."""
     return _played(History(scripts, seed, compare_every=25), 400)
 
 
 def contention(scripts: Scripts, seed: int) -> int:
-    """The same of one in which most wait for capacity all the time."""
+    """Play a history in which most instances wait for capacity all the time."""
     return _played(Contention(scripts, seed), 120)
 
 
 def queue(scripts: Scripts, seed: int) -> int:
-    """The same of one in which many wait for permits."""
+    """Play a history in which many instances wait for permits."""
     history = History(scripts, seed, compare_every=25)
     history.crowd(history.random.choice((5, 30, 40, 70)), rounds=3)
     return history.calls
@@ -639,17 +639,17 @@ def fleet(scripts: Scripts, seed: int) -> int:
 
 
 def bounds(scripts: Scripts, seed: int) -> int:
-    """The same of a limit of one to four bounds, compared after each request."""
+    """Play a history of a limit with one to four bounds, compared after each request."""
     return _played(Bounds(scripts, seed), 60)
 
 
 def long_bounds(scripts: Scripts, seed: int) -> int:
-    """The same of a long one."""
+    """Play a long history of a limit with one to four bounds."""
     return _played(Bounds(scripts, seed, compare_every=25), 500)
 
 
 def settled(scripts: Scripts, seed: int) -> int:
-    """The same with costs that are known after the call."""
+    """Play a history with costs that are known after the call."""
     return _played(Settled(scripts, seed), 80)
 
 

@@ -1,4 +1,4 @@
-"""The limits of one server, kept by the reference in Python and by the scripts inside Redis."""
+"""The limits of one server, stored by the reference in Python and by the scripts inside Redis."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from limiters.leases._scripts import TWIN, keys_of, registry_key, source_of
 from limiters.leases._terms_change import LimitChange
 from tests.twins.compared import plain
 
-TOLD = """
+SERVER = """
 local function server_time() return tonumber(ARGV[#ARGV]) end
 local function server_identity() return ARGV[#ARGV - 1], '7.0.0' end
 """
-"""In the place of limit_server.lua: the last arguments are the identity and the time."""
+"""This replaces limit_server.lua: the last arguments of a call are the identity and the time."""
 
 STORED = """
 local all = {}
@@ -48,7 +48,7 @@ _REFUSALS = {"factor": "too many partitions", "layout": "a limit of another layo
 
 
 class InPython:
-    """The limits of one server, kept by the reference."""
+    """The limits of one server, stored by the reference."""
 
     def __init__(self, registered: bool) -> None:
         self.limits = {name: Coordinator(name, registered=registered) for name in NAMES}
@@ -111,7 +111,7 @@ class InPython:
             limit.bounds[0].pool += -1 if limit.bounds[0].pool > 0 else 1
 
     def copied(self) -> Callable[[], None]:
-        """Goes back to what is stored now."""
+        """Return a function that restores the data of this moment."""
         limits, registry = copy.deepcopy((self.limits, self._registry))
 
         def restore() -> None:
@@ -121,26 +121,26 @@ class InPython:
 
 
 class Scripts:
-    """A server that knows the scripts: what its clock says is told with each call."""
+    """A server with the scripts: each call passes the time of its clock."""
 
     def __init__(self, client: Redis, change: Callable[[str], str] = str) -> None:
-        """`change` makes another text of each script."""
+        """`change` returns another text for each script."""
         self.client: Any = client
-        self._known = {
-            part: client.script_load(change(source_of(*TWIN, part, server=TOLD)))
+        self._loaded = {
+            part: client.script_load(change(source_of(*TWIN, part, server=SERVER)))
             for part in ("sync", "set", "delete", "evict")
         }
-        self._known["stored"] = client.script_load(STORED)
-        self._known["mark"] = client.script_load(source_of("registry", "mark", server=TOLD))
+        self._loaded["stored"] = client.script_load(STORED)
+        self._loaded["mark"] = client.script_load(source_of("registry", "mark", server=SERVER))
 
     def __getitem__(self, part: str) -> str:
-        """What the server calls it."""
-        return str(self._known[part])
+        """Return the hash by which the server finds the script."""
+        return str(self._loaded[part])
 
 
 class InRedis:
-    """The same as `InPython`, kept by the scripts. What is asked is sent when its answers are
-    collected: all in one go."""
+    """The limits of `InPython`, stored by the scripts. Calls are sent together when their
+    answers are collected."""
 
     def __init__(self, scripts: Scripts, registered: bool) -> None:
         self._scripts = scripts
@@ -148,14 +148,14 @@ class InRedis:
         self.keys = {name: keys_of("twin", name, registered=registered) for name in NAMES}
         self._pipe: Pipeline = self.client.pipeline(transaction=False)
         self._reads: list[Callable[[Any], Any] | None] = []
-        """How each answer that is expected is read, if it matters."""
+        """How each expected answer is read, if it matters."""
         self._answers: list[Any] = []
         self._send("flushall")
 
     def _send(
         self, command: str, *arguments: Any, read: Callable[[Any], Any] | None = None
     ) -> None:
-        """Sends it with the next ones; without `read` its answer does not matter."""
+        """Send the call with the next ones. Without `read` its answer does not matter."""
         getattr(self._pipe, command)(*arguments)
         self._reads.append(read)
 
@@ -173,7 +173,7 @@ class InRedis:
                 self._answers.append(read(answer))
 
     def answers(self) -> list[Any]:
-        """Those to all that was asked since the last time, in order."""
+        """Return the answers to all calls since the last time, in order."""
         self._arrive()
         answers, self._answers = self._answers, []
         return answers
@@ -224,7 +224,7 @@ class InRedis:
         self._send("hset", key, "header", changed, read=_nothing)
 
     def ask_for_stored(self, name: str) -> None:
-        """The answer is what `InPython.stored` returns."""
+        """Ask for what `InPython.stored` returns."""
         keys = self.keys[name]
         self._call("stored", (*keys[:3], keys[4] if len(keys) > 4 else "none"), read=_read_stored)
 
@@ -257,12 +257,12 @@ def _expect_one(answer: Any) -> None:
 
 
 def _nothing(answer: Any) -> None:
-    """Another server says how much it has lost."""
+    """Ignore the answer, since another server may have lost another number of keys."""
 
 
 def _read_stored(answer: list[Any]) -> Any:
     limit, grants, people, registry = map(pairs, answer)
-    # Nothing is left of instances that were given up.
+    # Nothing is left of instances that were evicted.
     known, *others = (
         {one for one in each if one.startswith(RECORD_PREFIX.encode())}
         for each in (limit, grants, people)

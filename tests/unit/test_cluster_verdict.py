@@ -56,7 +56,7 @@ def test_what_is_right_holds() -> None:
         (
             [*call("a", 0, 9, 1.0, ends=3.0), *GOOD[2:]],
             (0, 0, 0),
-            "1 batches were in flight beside another one of their subject",
+            "1 batches were in flight with another one of their subject",
         ),
         ([*GOOD[:-1], replace(GOOD[-1], late=True)], (0, 0, 0), "1 batches were called late"),
         (

@@ -34,5 +34,5 @@ def test_events_of_a_batcher() -> None:
 
 def test_events_of_a_shared_limit() -> None:
     text = section("shared.md")
-    assert in_words(text, "Beside those of every limiter") == LIMITER_EVENTS
+    assert in_words(text, "In addition to those of every limiter") == LIMITER_EVENTS
     assert in_table(text) | LIMITER_EVENTS == SHARED_EVENTS

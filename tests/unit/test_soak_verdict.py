@@ -54,7 +54,7 @@ def test_what_a_kill_explains_is_no_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "problem_text"),
     [
         ({"arrivals": arrived(*ALL[1:])}, "2 of 4 rows were lost on the way 'in order'"),
         ({"arrivals": arrived(*ALL[:3])}, "2 of 2 rows were lost on the way 'when due'"),
@@ -63,7 +63,7 @@ def test_what_a_kill_explains_is_no_problem() -> None:
             "1 rows came out of order; the first: subject sink: 2 of a came after 3",
         ),
         ({"arrivals": arrived(*ALL, *[ALL[1]] * 2)}, "subject sink sent 4 rows again; 2 are"),
-        ({"arrivals": arrived(*ALL, late=True)}, "rows were said to be late"),
+        ({"arrivals": arrived(*ALL, late=True)}, "rows were marked as late"),
         ({"refused": 3}, "the store answered 429, 3 times"),
         ({"spent": verify([(0.0, DUE, 11)], 10)}, "the limit was not kept: 1 OVER"),
         ({"left": 7}, "7 reminders are left"),
@@ -72,8 +72,8 @@ def test_what_a_kill_explains_is_no_problem() -> None:
         ({"unresolved": {"TopicLate"}}, "did not resolve: ['TopicLate']"),
     ],
 )
-def test_what_is_wrong_is_reported(wrong: dict[str, object], said: str) -> None:
+def test_each_problem_is_reported(wrong: dict[str, object], problem_text: str) -> None:
     bad = replace(GOOD, **wrong)  # type: ignore[arg-type]
     [problem] = bad.problems()
-    assert said in problem
+    assert problem_text in problem
     assert f"PROBLEM: {problem}" in str(bad)

@@ -139,6 +139,8 @@ class BatchEnd:
             self._rest(now + verdict.delay, batch.lane, back)
         seconds = max(0.0, batch.returned_at - batch.raised_at)
         self._open_work.took(seconds)
+        if batch.settlement is not None:
+            self._open_work.note_settled(batch.settlement)
         if self._observed.observers:
             self._observed.returned(batch, seconds)
         batch.forget()

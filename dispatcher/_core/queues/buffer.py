@@ -364,8 +364,8 @@ class Buffer(Claim):
         self.room -= min(count, free)
         self._end_change()
 
-    def look_at(self, company: float) -> bool:
-        """Ask to be woken by the `company`-th operation to come, or by the one that takes the last
+    def look_at(self, missing: float) -> bool:
+        """Ask to be woken by the `missing`-th operation to come, or by the one that takes the last
         place.
 
         Return False if that operation has come already, or if a watcher was registered meanwhile.
@@ -374,7 +374,7 @@ class Buffer(Claim):
             return True
         if self.line and self.room > 0:
             return False
-        self._wake_at = min(company, self.room) if self.room > 0 else math.inf
+        self._wake_at = min(missing, self.room) if self.room > 0 else math.inf
         self._aim()
         # Operations that came before these lines did not wake the engine; later ones will.
         adopted, self.adopted = self.adopted, False

@@ -112,7 +112,7 @@ class Lane:
         """Operations raised, resting before a retry, or being handed over as failed."""
         self._heap: list[_Entry] = []
         self._ready = 0
-        self._company = 0
+        self._batchable = 0
         """How many of the ready operations in the heap may share a batch."""
         self._lines: dict[int, Line] = {}
         """The lines, by the hash of their keys."""
@@ -125,13 +125,13 @@ class Lane:
     @property
     def missing(self) -> float:
         """How many more batchable operations make a full batch."""
-        return self.full - len(self.plain) - self._company
+        return self.full - len(self.plain) - self._batchable
 
     @property
     def batches(self) -> float:
         """How many batches the waiting operations would make, if all could be sent and each batch
         were full."""
-        alone = len(self.singles) + self._ready - self._company
+        alone = len(self.singles) + self._ready - self._batchable
         return alone - (-(len(self) - alone) // self.full)
 
     @property
@@ -269,7 +269,7 @@ class Lane:
         self.plain.clear()
         self.singles.clear()
         self._heap.clear()
-        self._ready = self._company = self._followers = 0
+        self._ready = self._batchable = self._followers = 0
         for line in list(self._all_lines()):
             line.entry = line.followers = None
         for operation in sorted(operations, key=ticket_of):
@@ -336,4 +336,4 @@ class Lane:
     def _count_ready(self, operation: Operation, change: int) -> None:
         self._ready += change
         if operation._batchable:
-            self._company += change
+            self._batchable += change

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli._text.showable import printable, showable
 from dispatcher.cli._text.wording import not_shown, shortened
-from dispatcher.cli._text.wrapping import wrapped_text
+from dispatcher.cli._text.wrapping import breakable, wrapped_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MARKS = ">="
 """Marks at the beginning of a column's title, which are not shown."""
+
+LEAST_TEXT = 16
+"""Minimum width of a column of texts, which are wrapped."""
 
 LEAST_NAME = 16
 """Minimum number of letters of a shortened name."""
@@ -107,13 +110,13 @@ def fitted(page: TablePage, width: int) -> TablePage:
 def in_blocks(page: TablePage, width: int) -> list[TablePage]:
     """Return tables no wider than `width` that have all columns of the page between them, each with
     the names in front: what is too wide for one line goes on in the next table, and no number is
-    cut.
+    cut. Texts are wrapped in their column.
 
     >>> page = TablePage(("=name", ">one", ">two"), [Row(["a", "1,000", "2,000"])])
     >>> [block.columns for block in in_blocks(page, 12)]
     [['=name', '>one'], ['=name', '>two']]
     """
-    widths = _widths(page)
+    widths = _least_widths(page)
     columns = range(len(page.columns))
     names = [at for at in columns if page.columns[at].startswith("=")]
     blocks: list[list[int]] = [names]
@@ -129,6 +132,15 @@ def _widths(page: TablePage) -> list[int]:
     return [
         max(len(title.lstrip(MARKS)), *(len(row.cells[at]) for row in page.rows), 0)
         for at, title in enumerate(page.columns)
+    ]
+
+
+def _least_widths(page: TablePage) -> list[int]:
+    """Return the widths without a name or a number that is cut: texts may be wrapped."""
+    pairs = zip(page.columns, _widths(page), strict=True)
+    return [
+        width if title.startswith(tuple(MARKS)) else min(width, LEAST_TEXT)
+        for title, width in pairs
     ]
 
 
@@ -187,7 +199,7 @@ def _rich_table(page: TablePage, width: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    fits = _total(_widths(page), range(len(page.columns))) <= width
+    fits = _total(_least_widths(page), range(len(page.columns))) <= width
     table = Table(
         box=None,
         pad_edge=False,
@@ -203,8 +215,10 @@ def _rich_table(page: TablePage, width: int) -> RenderableType:
             # Numbers that do not fit at all are wrapped: rich would cut them.
             no_wrap=title.startswith("=") or (fits and right),
         )
+    is_whole = _total(_widths(page), range(len(page.columns))) <= width
     for row in page.rows:
-        cells = map(Text, map(printable, row.cells))
+        shown = map(printable, row.cells)
+        cells = [Text(cell if is_whole else breakable(cell)) for cell in shown]
         table.add_row(*cells, style="red" if row.marked else None)
     return table
 

@@ -23,3 +23,12 @@ def wrapped_text(text: str, width: int) -> list[str]:
             piece = piece[width:]
         lines[-1] += piece
     return [line.rstrip() for line in lines]
+
+
+def breakable(text: str) -> str:
+    """Return the text with a space where a line may end: for what breaks lines at spaces only.
+
+    >>> breakable("requests=600/60s,tokens=90000/60s, at most 9,000")
+    'requests=600/60s, tokens=90000/60s, at most 9,000'
+    """
+    return " ".join(piece.rstrip() for piece in _ENDS.split(text))

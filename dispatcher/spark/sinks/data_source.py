@@ -41,7 +41,7 @@ from dispatcher.spark.sinks.subject import OrderOptions
 from limiters import LimiterConfig
 from limiters._support.options import DeclaredOption, append, line, options_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
-from limiters.limits import read_limits
+from limiters.limits import Limits, read_limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,6 +199,11 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
         )
     cost = cost_in("cost", given.get("cost", "1"))
     if column is not None:
+        shared = limit.get("shared_capacity")
+        if isinstance(shared, Limits) and not shared.is_scalar:
+            advice = f"name it in cost, as in '{shared.dimensions[0]}={column}'"
+            requirement = "be left out where the limit has several dimensions"
+            raise ArgumentError("costColumn", column, requirement, advice)
         cost = Expression.column(column).text
     with named(OPTION_OF):  # a user knows the options, not our parameters
         told = FormatOptions(

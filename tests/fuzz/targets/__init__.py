@@ -1,5 +1,6 @@
-"""One target a module, called like it. `check` plays an input and fails if what it is about does
-not hold, or takes too long; `seeds` gives inputs to begin with, which also `make test` plays."""
+"""Fuzz targets, one in each module, which has its name. `check` plays an input and fails if the law
+of the target does not hold, or if it takes too long. `seeds` returns inputs to begin with, which
+`make test` plays as well."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from typing import Protocol, cast
 
 
 class Target(Protocol):
-    """Such a module."""
+    """The interface of such a module."""
 
     def check(self, data: bytes) -> object:
-        """Plays one input."""
+        """Play one input, and fail if the law of the target does not hold."""
 
     def seeds(self) -> Iterable[bytes]:
-        """Inputs that are whole."""
+        """Return valid inputs, with which fuzzing begins."""
 
 
 NAMES = tuple(sorted(found.name for found in pkgutil.iter_modules(__path__)))
 
 
 def target(name: str) -> Target:
-    """The target of that name."""
+    """Return the target of that name."""
     return cast("Target", importlib.import_module(f"{__name__}.{name}"))

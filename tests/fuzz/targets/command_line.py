@@ -1,5 +1,5 @@
-"""Words of a command line, variables and a configuration file: refused with exit code 2 and a
-message, or with a ValueError that says which option; or all options of the command are there."""
+"""Words of a command line, variables and a configuration file: they are refused with exit code 2
+and a message, or with a ValueError that names the option; or all options of the command exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(data: bytes) -> None:
     given = Input(data)
     command = given.choice(COMMANDS)
     words = [given.text().replace("\0", "") for _ in range(given.byte() % 6)]
-    parser, said = _parser(), io.StringIO()
+    parser, output = _parser(), io.StringIO()
     variables = {
         given.choice(_variables(parser, command)): given.text().replace("\0", "")
         for _ in range(given.byte() % 6)
@@ -38,13 +38,13 @@ def check(data: bytes) -> None:
             path = Path(folder) / "a.toml"
             path.write_bytes(toml)
             os.environ[CONFIG] = str(path)
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
             try:
                 read = parser.parse_args([*command, *words])
                 call = read.parser.settle(parser, read, words)
             except SystemExit as end:
                 assert end.code in (0, 2)
-                assert said.getvalue().strip()
+                assert output.getvalue().strip()
                 return
         try:
             call.options()

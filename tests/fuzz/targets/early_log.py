@@ -1,5 +1,5 @@
-"""Files of early messages that something has damaged: messages up to the first that is not whole
-come out as they were, and nothing else does."""
+"""Files of early messages that were damaged: messages before the first damaged one come out as they
+were, and no others do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(data: bytes) -> None:
 
 
 def _before(texts: list[str], place: int) -> list[str]:
-    """Those that end before `place`."""
+    """Return the texts that end before `place`."""
     end = 0
     for number, text in enumerate(texts):
         end += 8 + len(text)

@@ -1,5 +1,5 @@
-"""A saved EventTimeBuilder: refused as ArgumentError, or a builder that saves itself as it was
-loaded, gathers what comes next and gives out what it has."""
+"""A saved EventTimeBuilder: it is refused with ArgumentError, or the loaded builder saves itself in
+the same way, gathers the next messages and returns those that it has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def check(data: bytes) -> None:
         try:
             builder.add(["new", now], now)
             again.add(["new", now], now)
-        except (ArgumentError, MeasurementError):  # of another kind than what is saved
+        # the times are of another type than the saved ones
+        except (ArgumentError, MeasurementError):
             continue
     found = [(it.start, it.end, it.messages) for it in builder.flush()]
     assert repr(found) == repr([(it.start, it.end, it.messages) for it in again.flush()])

@@ -1,5 +1,5 @@
-"""What a gate keeps of entities and messages, in a file or in Redis, and what its scripts reply:
-refused as UnreadableError, or what was given comes back."""
+"""Records of entities and messages that a gate stores, in a file or in Redis, and replies of its
+scripts: they are refused with UnreadableError, or the original comes back."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def seeds() -> Iterator[bytes]:
     rest = [b"messages", b"t", b"1", sealed.encode(), b"done", b"taken", b"1"]
     report = [b"report", b"displaced", b"meter", b"0", b"0", b"1", b""]
     answer = [*numbers, *links, *report, b"portion", *release, *rest, b"wrong", b"2"]
-    for text, said in ((record, answer), (written.text_of(deep), numbers)):
-        yield b"".join([of_blob("meter"), of_blob(text), *map(of_blob, said)])
+    for text, parts in ((record, answer), (written.text_of(deep), numbers)):
+        yield b"".join([of_blob("meter"), of_blob(text), *map(of_blob, parts)])

@@ -1,5 +1,5 @@
-"""The hash of a limit, as Redis keeps it: read in full, or refused as FormatError; and whatever
-fits its checksums can be shown by every command and by the exporter."""
+"""The hash of a limit in Redis: it is read in full, or refused with FormatError; and every command
+and the exporter can show data that fits its checksums."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _PARTS = (
     (SCANNED, SCANNED_BOUND),
     (RECORD[len(SCANNED) :], RECORD_BOUND[len(SCANNED_BOUND) :]),
 )
-"""A record: what is scanned of the instance and of each bound, then the rest of both."""
+"""A record: the fields that are scanned, of the instance and of each bound, then the other fields
+of both."""
 
 
 def check(data: bytes) -> None:
@@ -92,7 +93,7 @@ def _read_registry(given: Input, fields: Mapping[bytes, bytes]) -> None:
     }
     try:
         registry_of(known)
-    except (ValueError, LookupError, struct.error, OverflowError):  # for tests alone
+    except (ValueError, LookupError, struct.error, OverflowError):  # only tests read this
         return
 
 

@@ -1,5 +1,5 @@
-"""What Redis answers an instance: refused whole, or followed without an error; and nobody may ever
-spend more than the whole limit on it."""
+"""The reply of Redis to an instance: it is refused as a whole, or followed without an error, and
+the instance never spends more than the whole limit because of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def of_reply(kind: Kind, **values: float) -> bytes:
     own: dict[str, float] = {"format": FORMAT, "now": 100_000, "capacity": 1_000, "factor": 50}
     own |= {"period": 1_000, "lasting": 1_006, "lease": 2_000, "in_force": 1_000, "certain": 1}
     own |= {"permit_cost": 20, "share": UNITS // 4, "back": -1, "given": 1} | values
-    said = {"kind": str(kind).encode(), "server": b"s", "given": struct.pack("<2d", 99_990, 2.5)}
-    texts = [of_blob(said.get(one.name, b"")) for one in (*texts_of(REPLY), *texts_of(REPLY_BOUND))]
+    strings = {"kind": str(kind).encode(), "server": b"s", "given": struct.pack("<2d", 99_990, 2.5)}
+    texts = [
+        of_blob(strings.get(one.name, b"")) for one in (*texts_of(REPLY), *texts_of(REPLY_BOUND))
+    ]
     numbers = [own.get(one.name, 0) for one in (*numbers_of(REPLY), *REPLY_BOUND)]
     return b"".join(texts) + of_numbers(numbers) + b"\0"

@@ -1,6 +1,6 @@
-"""Requests of mad or hostile instances, and an operator's changes, in any order: refused as
-INVALID or served; the amounts always sum to the whole limit, and all that is stored can be read
-again."""
+"""Requests of broken or hostile instances, and changes of an operator, in any order: they are
+refused as INVALID or served; the units always sum to the whole limit, and all stored data can be
+read again."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def check(data: bytes) -> None:
         else:
             name = given.choice("abc")
             usual = Request.scalar(name, seq, TERMS, need=500.0, server=server)
-            known = replace(usual, nonce=nonces.get(name, ""), born=borns.get(name, 0))
-            reply = coordinator.sync(_request(given, known), server, clock)
+            valid = replace(usual, nonce=nonces.get(name, ""), born=borns.get(name, 0))
+            reply = coordinator.sync(_request(given, valid), server, clock)
             if reply.kind in (Kind.ANSWER, Kind.CHALLENGE):
                 nonces[name], borns[name] = reply.nonce, reply.born
         _judge(coordinator, clock)
@@ -89,7 +89,7 @@ def _request(given: Input, request: Request) -> Request:
 
 
 def _with(request: Request, name: str, value: Any) -> Request:
-    """The same with another value, of the terms or of the bound if it is one of theirs."""
+    """Return the request with another value, which may belong to its terms or its bound."""
     [bound] = request.terms.bounds
     if name in _OF_BOUND_TERMS:
         terms = replace(request.terms, bounds=(replace(bound, **{name: value}),))
@@ -101,9 +101,9 @@ def _with(request: Request, name: str, value: Any) -> Request:
 
 def _change(coordinator: Coordinator, given: Input, server: str, clock: int) -> None:
     names = ("capacity", "factor", "period", "lease_time", "ramp")
-    said = {name: given.number() for name in names if given.byte() % 2}
+    changes = {name: given.number() for name in names if given.byte() % 2}
     try:
-        change = TermsChange(**said)
+        change = TermsChange(**changes)
         coordinator.set_terms(server, clock, f"set {clock}", change.of(None))
     except ArgumentError:
         return

@@ -1,5 +1,5 @@
-"""Names of limits and topics, and keys that others have written: each name has keys of its own, by
-which the exporter finds it; and what is shown of it does nothing to a terminal."""
+"""Names of limits and topics, and keys that other programs have written: each name has keys of its
+own, by which the exporter finds it, and a name that is shown does no harm to a terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The URL of a Redis: refused as ArgumentError or taken, and its secrets are shown by neither
-the error nor the place nor a message that has it."""
+"""The URL of a Redis: it is refused with ArgumentError, or accepted; its secrets are shown neither
+by the error, nor by the address, nor by a message that contains it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def check(data: bytes) -> None:
     url = data.decode("utf-8", "surrogateescape")
     try:
         connection = RedisConnection(url, 1.0)
-        if not connection.is_cluster:  # a client of a cluster asks it at once
+        if not connection.is_cluster:  # a client of a cluster connects immediately
             connection.client()
             connection.close()
-        said = connection.where
+        shown = connection.where
     except ArgumentError as error:
-        said = str(error)
+        shown = str(error)
     if _is_secret(url):
-        assert SECRET not in said
+        assert SECRET not in shown
         assert SECRET not in without_passwords(url)
-        has_space = any(map(str.isspace, url))  # then nobody can say where it ends in a message
+        has_space = any(map(str.isspace, url))  # then it is not clear where it ends in a message
         assert has_space or SECRET not in without_passwords(f"no such limit: {url}")
 
 
 def _is_secret(url: str) -> bool:
-    """Whether all of it that is to be kept secret stands where secrets are."""
+    """Whether all of the secret is at a place for secrets."""
     scheme = re.match(r"[\w+.-]+://", url)
     rest = url[scheme.end() :] if scheme else ""
     place, _, _ = rest.partition("?")

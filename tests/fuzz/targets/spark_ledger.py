@@ -1,5 +1,5 @@
-"""What Redis keeps for Spark's sinks, of sequences and of totals: read, or refused as
-LedgerError, and what was written comes back."""
+"""Data of Spark's sinks in Redis, of sequences and of totals: it is read, or refused with
+LedgerError, and a written entry comes back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def check(data: bytes) -> None:
     while given.has_more:
         stored[given.blob()] = given.blob()
     with contextlib.suppress(ValueError, OverflowError):  # the exporter names what it cannot read
-        told = {name.decode(): float(value) for name, value in stored.items()}
-        assert text_of(Readings(readings(query, told)))
+        totals = {name.decode(): float(value) for name, value in stored.items()}
+        assert text_of(Readings(readings(query, totals)))
 
 
 def seeds() -> Iterator[bytes]:

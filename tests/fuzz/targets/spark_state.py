@@ -1,5 +1,5 @@
-"""Rows that a checkpoint of Spark keeps, as one step of a query packed them: refused as
-ValueError, or rows of their columns."""
+"""Rows in a checkpoint of Spark, as one step of a query packed them: they are refused with
+ValueError, or are rows of the right columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX = len(PARCELS.pack(b"", PARCELS.none)) - 4
 
 def check(data: bytes) -> None:
     given = Input(data)
-    if given.byte() % 4:  # as a rule the beginning is right
+    if given.byte() % 4:  # in most cases the beginning is right
         data = PARCELS.pack(b"", PARCELS.none)[:_PREFIX] + given.rest()
     try:
         header, rows = PARCELS.unpack(data)

@@ -1,5 +1,5 @@
-"""A damaged file of entities, with or without a log of writes: opened or refused as
-EntityStoreError, and then every record that is used is one that was written."""
+"""A damaged file of entities, with or without a log of writes: it is opened, or refused with
+EntityStoreError; if it is opened, every record in use is one that was written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMOVED = "meter 7"
 
 @functools.cache
 def whole(with_log: bool) -> tuple[bytes, bytes]:
-    """The file and its log of writes."""
+    """Return the file and its log of writes."""
     with scratch() as folder:
         path = Path(folder) / "a.db"
         with closing(SqliteEntityStore(path)) as store:
@@ -73,7 +73,7 @@ def _judge(path: Path, changed: set[str]) -> None:
     if not changed:
         assert records == {name: text for name, text in known if name != REMOVED}
         assert reports == []
-    if "log" not in changed:  # its end may be missing: then the last transactions never were
+    if "log" not in changed:  # its end may be missing: then the last transactions never took place
         lost = RECORDS.keys() - {REMOVED} - records.keys()
         assert reports or not lost
 

@@ -1,5 +1,5 @@
-"""Notes on the channel of a topic, and the packed answers about messages whose stored parts
-another program has written."""
+"""Notes on the channel of a topic, and packed answers about messages whose stored parts another
+program has written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.fuzz.inputs import Input, of_blob
 
 def check(data: bytes) -> None:
     given = Input(data)
-    heard = heard_in(given.blob())
-    if heard is not None and not isinstance(heard[1], bool):
-        assert math.isfinite(heard[1])
+    note = heard_in(given.blob())
+    if note is not None and not isinstance(note[1], bool):
+        assert math.isfinite(note[1])
     name, stored, why = given.blob(), given.blob(), given.blob()
     lengths = struct.pack("<IIH", len(name), len(stored), len(why))
     code = struct.pack("<BBdII", 1, given.byte() % 5 + 1, 1.8e12, 1, 2)

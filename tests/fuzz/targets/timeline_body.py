@@ -1,5 +1,4 @@
-"""Bodies, ids and owners as Redis keeps them: read whatever they are, and what was given comes
-back."""
+"""Bodies, ids and owners in Redis: any bytes can be read, and what was given comes back."""
 
 from __future__ import annotations
 
@@ -19,7 +18,8 @@ def check(data: bytes) -> None:
     if isinstance(body, UnreadableBody):
         assert body.reason
     else:
-        # What can be read can be created again, unless another program wrote it, as only JSON is.
+        # A body that can be read can be created again, unless another program wrote a value that
+        # only JSON has.
         with contextlib.suppress(ArgumentError):
             again = decoded(encoded(body))
             assert repr(again) == repr(body)

@@ -1,5 +1,5 @@
-"""Lines that `timeline create` reads: each is a message, or said to be wrong, and none disturbs
-another; and what is a message can be stored, or is refused."""
+"""Lines that `timeline create` reads: each is a message, or is reported as wrong, and none disturbs
+another; a message can be stored, or is refused."""
 
 from __future__ import annotations
 

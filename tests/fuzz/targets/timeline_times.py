@@ -1,5 +1,5 @@
-"""Times and durations as people and producers write them: refused with the documented error, or
-whole milliseconds that can be shown."""
+"""Times and durations as people and producers write them: they are refused with the documented
+error, or are whole milliseconds that can be shown."""
 
 from __future__ import annotations
 

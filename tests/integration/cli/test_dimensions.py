@@ -92,7 +92,7 @@ def test_a_ramp_is_by_dimension_or_a_duration_for_all(run: Run, url: str) -> Non
     ("capacity", "says"),
     [
         ("tokns=5", "--shared-capacity must name requests, tokens or calls, not 'tokns=5'"),
-        ("requests=8", "--shared-capacity must be less than 8/60s for requests"),
+        ("requests=8", "--shared-capacity must allow less in requests/1s (10/1s) than"),
         ("calls=2.5slots", "--shared-capacity must have a whole number of slots for calls"),
         ("5", "--shared-capacity must say of which dimension it is"),
         ("requests=6/60s+7/1s", "--shared-capacity must be a possible limit for requests"),
@@ -160,7 +160,8 @@ WORKER = ("worker", "json:dumps", "--topic", "mails", "--limit", "llm", "--check
         ("--cost tokens=size --batch-cost requests=1,calls=1", f"ok  limit    llm: {TEXT}"),
         ("--cost tokns=size", "--cost must be of requests, tokens and calls alone, not {'tokns"),
         ("--cost 5", "--cost must say of which dimension it is, not 5.0"),
-        ("--cost tokens=100000", "more than the limiter's max_capacity of 90000 of tokens"),
+        ("--cost tokens=100000,calls=1", "more than the limiter's max_capacity of 90000 of tokens"),
+        ("--cost tokens=5", "--cost must name calls, of which each call takes one or more"),
         ("--cost tokens=n --batch-cost calls=1.5", "--batch-cost['calls'] must be a whole number"),
         ("--reserved 100", "--reserved must say of which dimension it is, not 100.0"),
         ("--shared-capacity tokens=5/6s", "requests is no dimension here and a rate per 60 s"),

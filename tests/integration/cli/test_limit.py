@@ -25,7 +25,7 @@ from tests.waiting import until
 # limit show
 
 
-def test_show_prints_the_terms_and_what_is_free(run: Run, manager: RedisLeaseManager) -> None:
+def test_show_prints_the_terms_and_the_free_capacity(run: Run, manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", need=1_000))
     said = run("limit", "show", "orders")
     assert (said.code, said.err) == (0, "")
@@ -39,9 +39,9 @@ def test_show_prints_the_terms_and_what_is_free(run: Run, manager: RedisLeaseMan
         "instances": "1",
         "grants": "to all who ask",
     }
-    told = run("limit", "show", "orders", "--json").json
-    assert told.pop("clock_skew") < 1
-    assert told == {
+    shown = run("limit", "show", "orders", "--json").json
+    assert shown.pop("clock_skew") < 1
+    assert shown == {
         "name": "orders",
         "shared_capacity": 1000,
         "capacity_in_force": 1000,
@@ -72,7 +72,7 @@ def test_show_prints_the_terms_and_what_is_free(run: Run, manager: RedisLeaseMan
     }
 
 
-def test_show_says_for_how_long_nothing_is_granted_and_why(
+def test_show_prints_how_long_nothing_is_granted_and_why(
     run: Run, manager: RedisLeaseManager
 ) -> None:
     hold(manager, asks("a", need=300))
@@ -81,24 +81,22 @@ def test_show_says_for_how_long_nothing_is_granted_and_why(
     assert "nothing new for " in said.out
     assert ": an operator changed the lease or the period\n" in said.out
     assert "Nothing new is granted until every lease that may be out has ended" in said.out
-    told = run("limit", "show", "orders", "--json").json
-    assert 50 < told["uncertain"] < 70
-    assert told["cause"] == "an operator changed the lease or the period"
+    shown = run("limit", "show", "orders", "--json").json
+    assert 50 < shown["uncertain"] < 70
+    assert shown["cause"] == "an operator changed the lease or the period"
     assert "grants nothing new for " in run("leases", "orders").out
 
 
-def test_c8_a_limit_that_no_instance_asks_for_does_not_say_that_it_grants(
-    run: Run, url: str
-) -> None:
+def test_c8_a_limit_without_instances_does_not_claim_that_it_grants(run: Run, url: str) -> None:
     with Redis.from_url(url) as client:
-        client.flushall()  # so that nothing says that it was never used
+        client.flushall()  # so that the server may have been used before
     made = run("limit", "set", "orders", "--shared-capacity", "1000", "--factor", "100")
     after = "after the next request of an instance: the limit is new to this server"
     assert f"It grants nothing new for up to 6.0 s {after}" in made.out
     with closing(RedisLeaseManager(url, name="orders")) as manager:
         view = manager.look()
         assert view is not None
-        assert view.unconfirmed_ms == 6006  # however much time goes by
+        assert view.unconfirmed_ms == 6006  # this does not change with time
     for look in (("limit", "show", "orders"), ("leases", "orders"), ("top", "orders", "--once")):
         assert f"nothing new for up to 6.0 s {after}" in run(*look).out
     with resource(url):
@@ -106,7 +104,9 @@ def test_c8_a_limit_that_no_instance_asks_for_does_not_say_that_it_grants(
 
 
 @pytest.mark.parametrize("command", [("limit", "show"), ("limit", "delete"), ("leases",)])
-def test_a_limit_that_is_not_there(run: Run, url: str, command: tuple[str, ...]) -> None:
+def test_a_command_for_a_missing_limit_says_how_to_create_it(
+    run: Run, url: str, command: tuple[str, ...]
+) -> None:
     said = run(*command, "orders")
     assert (said.code, said.out) == (3, "")
     assert "there is no limit 'orders' in redis://127.0.0.1:" in said.err
@@ -116,14 +116,14 @@ def test_a_limit_that_is_not_there(run: Run, url: str, command: tuple[str, ...])
 # limit set
 
 
-def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
+def test_set_creates_a_limit_and_prints_when_it_grants(run: Run, url: str) -> None:
     said = run("limit", "set", "orders", "--shared-capacity=2050", "--factor=100", "--period=60")
     assert said.code == 0
     assert "limit orders is new" in said.out
     assert "2,050 in 60 s" in said.out
     assert "21, each worth 97.619" in said.out  # all are worth the same
     assert "All instances follow within two sync intervals" in said.out
-    assert "It grants at once: no instance can hold anything of it." in said.out
+    assert "It grants immediately: no instance can hold any of it." in said.out
 
 
 @pytest.mark.parametrize("ramp", ["1e-90/1", "1e-6/80000"])
@@ -142,20 +142,20 @@ def test_set_with_a_factor_larger_than_the_limit_makes_one_partition(run: Run, u
     assert "1, worth 100\n" in said.out
 
 
-def test_set_of_a_limit_that_is_not_there_needs_a_capacity(run: Run, url: str) -> None:
+def test_set_of_a_missing_limit_needs_a_capacity(run: Run, url: str) -> None:
     said = run("limit", "set", "orders", "--factor", "5")
     assert (said.code, said.out) == (3, "")
     assert "dispatcher limit set orders --shared-capacity" in said.err
 
 
-def test_set_to_what_a_limit_has_says_that_nothing_changed(run: Run, url: str) -> None:
+def test_set_to_the_present_terms_says_that_nothing_changed(run: Run, url: str) -> None:
     terms = ("--shared-capacity", "500", "--factor", "50")
     assert run("limit", "set", "orders", *terms).out.startswith("limit orders is new\n")
     assert run("limit", "set", "orders", *terms).out.startswith("limit orders is as it was\n")
     assert run("limit", "set", "orders", "--factor", "5").out.startswith("limit orders was changed")
 
 
-def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
+def test_running_instances_adopt_the_terms_of_set(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
         until(lambda: limiter.partitions == pytest.approx(10))
@@ -168,7 +168,7 @@ def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
         until(lambda: limiter.partitions == pytest.approx(5))
 
 
-def test_a_second_set_counts_more_than_what_those_who_run_know_from_before(
+def test_running_instances_adopt_the_terms_of_a_limit_that_was_created_again(
     run: Run, url: str
 ) -> None:
     with resource(url) as limiter:
@@ -187,14 +187,14 @@ def test_set_raises_along_a_ramp(run: Run, url: str) -> None:
     run("limit", "set", "orders", "--shared-capacity", "100")
     said = run("limit", "set", "orders", "--shared-capacity", "1000", "--ramp", "60/600")
     assert "rising by 0.1 each second to 1,000, in 2 h" in said.out
-    told = run("limit", "show", "orders", "--json").json
-    assert told["rising_per_second"] == pytest.approx(0.1)
-    assert 100 <= told["capacity_in_force"] < 110
+    shown = run("limit", "show", "orders", "--json").json
+    assert shown["rising_per_second"] == pytest.approx(0.1)
+    assert 100 <= shown["capacity_in_force"] < 110
     said = run("limit", "set", "orders", "--shared-capacity", "50", "--ramp", "60/600")
     assert "The ramp changes nothing" in said.out
 
 
-def test_set_of_another_factor_needs_no_wait_and_takes_nothing_away(
+def test_set_of_another_factor_needs_no_wait_and_takes_no_units_away(
     run: Run, manager: RedisLeaseManager
 ) -> None:
     hold(manager, asks("a", need=1_000))
@@ -203,11 +203,11 @@ def test_set_of_another_factor_needs_no_wait_and_takes_nothing_away(
     assert "nothing" not in said.out
     line = next(line for line in said.out.splitlines() if line.startswith("partitions"))
     assert re.split("  +", line) == ["partitions", "10, each worth 100", "20, each worth 50"]
-    told = run("leases", "orders", "--json").json
-    assert [told["partitions"], told["instances"][0]["held"]] == [20, 20]
+    shown = run("leases", "orders", "--json").json
+    assert [shown["partitions"], shown["instances"][0]["held"]] == [20, 20]
 
 
-def test_set_of_another_lease_or_period_says_how_long_it_waits_for_those_that_are_out(
+def test_set_of_another_lease_or_period_prints_how_long_it_waits_for_present_leases(
     run: Run, manager: RedisLeaseManager
 ) -> None:
     hold(manager, asks("a", need=1_000))
@@ -215,11 +215,13 @@ def test_set_of_another_lease_or_period_says_how_long_it_waits_for_those_that_ar
     assert said.code == 0
     assert "waits until the leases that are out have ended:\n" in said.out
     assert "nothing new is granted for 6" in said.out
-    told = run("limit", "show", "orders", "--json").json
-    assert [told[name] for name in ("shared_capacity", "period", "lease_time")] == [1000, 2, 10]
+    shown = run("limit", "show", "orders", "--json").json
+    assert [shown[name] for name in ("shared_capacity", "period", "lease_time")] == [1000, 2, 10]
 
 
-def test_set_of_what_it_is_already_needs_no_wait(run: Run, manager: RedisLeaseManager) -> None:
+def test_set_to_the_present_lease_and_period_needs_no_wait(
+    run: Run, manager: RedisLeaseManager
+) -> None:
     hold(manager, asks("a", need=300))
     said = run("limit", "set", "orders", "--period", "0.05", "--lease-time", "60")
     assert said.code == 0
@@ -227,7 +229,7 @@ def test_set_of_what_it_is_already_needs_no_wait(run: Run, manager: RedisLeaseMa
     assert run("limit", "show", "orders", "--json").json["uncertain"] == 0
 
 
-def test_who_runs_follows_another_lease_and_period_that_was_set(run: Run, url: str) -> None:
+def test_running_instances_adopt_another_lease_and_period(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
         until(lambda: limiter.partitions)
@@ -235,7 +237,7 @@ def test_who_runs_follows_another_lease_and_period_that_was_set(run: Run, url: s
         until(lambda: limiter.period == 0.5)
         limiter.give_me(10_001)
         until(lambda: limiter.partitions == pytest.approx(10))
-    with resource(url) as late:  # which was made with those of before
+    with resource(url) as late:  # this instance was made with the old values
         late.give_me(10_000)
         until(lambda: late.period == 0.5 and late.partitions == pytest.approx(10))
 
@@ -249,9 +251,7 @@ def test_a_factor_beyond_the_capacity_is_one_partition(run: Run, url: str) -> No
 
 
 @pytest.mark.parametrize("name", ["two words", "$(reboot)", "it's", "a;b"])
-def test_a_command_that_is_proposed_can_be_copied_whatever_the_name(
-    run: Run, url: str, name: str
-) -> None:
+def test_a_proposed_command_can_be_copied_for_any_name(run: Run, url: str, name: str) -> None:
     said = run("limit", "show", name)
     assert said.code == 3
     words = shlex.split(said.err.rpartition("or: ")[2])
@@ -288,7 +288,7 @@ def test_a_name_that_is_no_text_is_refused_in_plain_words(run: Run, url: str) ->
         (["--shared-capacity=10001"], "--factor must be at least 1.0001 for a capacity of 10001"),
     ],
 )
-def test_bad_values_are_refused_in_the_librarys_words_of_the_options(
+def test_wrong_values_are_refused_with_the_name_of_the_option(
     run: Run, url: str, arguments: list[str], message: str
 ) -> None:
     said = run("limit", "set", "orders", *arguments)
@@ -297,7 +297,7 @@ def test_bad_values_are_refused_in_the_librarys_words_of_the_options(
     assert run("limit", "show", "orders").code == 3
 
 
-def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
+def test_more_than_10_000_partitions_are_refused_also_for_an_existing_limit(
     run: Run, url: str
 ) -> None:
     assert run("limit", "set", "orders", "--shared-capacity", "10000").code == 0
@@ -329,7 +329,7 @@ def test_wrong_usage_ends_with_2(run: Run, arguments: list[str], message: str) -
     assert message in said.err
 
 
-def test_who_has_stopped_is_listed_nowhere(run: Run, url: str) -> None:
+def test_a_stopped_instance_is_not_listed(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(300)
         until(lambda: limiter.capacity)
@@ -342,7 +342,7 @@ def test_who_has_stopped_is_listed_nowhere(run: Run, url: str) -> None:
 # limit delete
 
 
-def test_delete_forgets_it_once(run: Run, manager: RedisLeaseManager) -> None:
+def test_delete_removes_a_limit_once(run: Run, manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", need=300))
     said = run("limit", "delete", "orders", "--yes")
     assert said.code == 0
@@ -351,7 +351,7 @@ def test_delete_forgets_it_once(run: Run, manager: RedisLeaseManager) -> None:
     assert run("limit", "delete", "orders", "--yes").code == 3
 
 
-def test_delete_of_an_old_format_deletes_that_and_nothing_else(
+def test_delete_of_an_old_format_deletes_only_that(
     run: Run, manager: RedisLeaseManager, url: str
 ) -> None:
     hold(manager, asks("a", need=300))
@@ -370,7 +370,7 @@ def test_delete_of_an_old_format_deletes_that_and_nothing_else(
     assert run("limit", "show", "orders", "--json").json["instances"] == 1
 
 
-def test_delete_does_not_guess_where_it_cannot_ask(manager: RedisLeaseManager) -> None:
+def test_delete_needs_yes_where_it_cannot_ask(manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", need=300))
     said = outside("limit", "delete", "orders")
     assert (said.code, said.out) == (1, "")

@@ -18,7 +18,7 @@ from tests.integration.spark.test_packs import Handler
 PER = 1_200.0
 """Seconds: far more than a test may take."""
 ROWS = rows(150)
-"""Three hundred."""
+"""Three hundred rows, two of each subject."""
 
 
 def limiter(redis: EmbeddedRedis, name: str, limits: Limits | float) -> LimiterConfig:

@@ -16,20 +16,24 @@ from dispatcher.spark import LimiterConfig
 from limiters import ArgumentError
 from limiters.embedded import EmbeddedRedis
 from limiters.limits import InFlight, Limits, Rate
+from tests.samples import tuples
 from tests.spark.handlers import notes, noting, take
 from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
 
 
 @pytest.mark.parametrize(
     ("cost", "sum_"),
-    [
-        (2, 18.0),
-        (0, 0.0),
-        ("n", 189.0),
-        ("n * 2 + 1", 387.0),
-        (lambda row: row["n"] / 2, 94.5),
-        ("column", 189.0),
-    ],
+    tuples(
+        [
+            (2, 18.0),
+            ("n", 189.0),
+            ("n * 2 + 1", 387.0),
+            (0, 0.0),
+            (lambda row: row["n"] / 2, 94.5),
+            ("column", 189.0),
+        ],
+        every=2,
+    ),
 )
 def test_a_row_costs_the_given_cost(
     spark: SparkSession, sink: Made, cost: Any, sum_: float

@@ -17,6 +17,7 @@ from dispatcher.spark import (
 )
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
+from tests.samples import sample
 from tests.spark.handlers import fail_at, notes, noting, take
 from tests.spark.subject_sink.orders import ROWS, Made, Row, at, frame, taken
 
@@ -55,7 +56,7 @@ def test_k3_a_batch_has_the_same_key_in_each_run(
     assert sorted(keys[:3]) == sorted(keys[3:])
 
 
-@pytest.mark.parametrize("how", ["once", "retry", "throttled"])
+@pytest.mark.parametrize("how", sample(["once", "retry", "throttled"], every=2))
 def test_a_failed_batch_is_tried_again_before_later_ones_of_its_subject(
     spark: SparkSession, sink: Made, log: Path, how: str
 ) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from redis import Redis
 
 from limiters.embedded import EmbeddedRedis
+from tests.samples import tuples
 from tests.spark.handlers import note, notes, noting, take, take_async
 from tests.spark.subject_sink.orders import LATER, ROWS, Made, Row, at, frame, taken
 
@@ -34,7 +35,9 @@ def test_k1_each_subject_is_sent_in_order_of_time_in_batches_of_its_own(
 
 @pytest.mark.parametrize(
     ("form", "type_"),
-    [("row", "Row"), ("dict", "dict"), ("tuple", "tuple"), ("arrow", "RecordBatch")],
+    tuples(
+        [("row", "Row"), ("dict", "dict"), ("arrow", "RecordBatch"), ("tuple", "tuple")], every=2
+    ),
 )
 def test_rows_have_the_requested_form(
     spark: SparkSession, sink: Made, log: Path, form: str, type_: str

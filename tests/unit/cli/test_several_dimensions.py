@@ -137,6 +137,17 @@ def test_top_goes_on_in_a_table_below_where_there_is_no_room(width: int) -> None
     assert sum(titles.count(f"_{number:02}") for number in range(16)) == 16
 
 
+def test_texts_are_wrapped_in_their_column_and_stay_in_one_table() -> None:
+    raised = "90,000 in 60 s, rising by 16.7 each second to 120,000, in 30 min"
+    rows = [tables.Row(("tokens", raised, raised)), tables.Row(("calls", "20 in flight", "21"))]
+    shown = io.StringIO()
+    page = tables.TablePage(("", "was", "is"), rows)
+    Console(width=60, file=shown).print(_rich(page, 60))
+    lines = shown.getvalue().splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith("  ")] == ["tokens", "calls"]
+    assert " ".join(line[8:33].strip() for line in lines[1:-1]) == raised
+
+
 def test_who_holds_one_bound_alone_has_a_lease_and_its_end_is_shown() -> None:
     def shown(lease_ms: int) -> list[str]:
         view = several("a=5/60s,b=2slots", FED)

@@ -12,7 +12,9 @@ from dispatcher.cli.main import command_line
 from limiters import ArgumentError, InFlight, LimiterConfig, Limits, Rate
 from limiters._costs_text import costs_text, read_costs
 from limiters._limits_text import EXAMPLE
-from limiters.limits import read_limits, seconds
+from limiters.leases._bounds import terms_of_limits
+from limiters.leases._format import MAX_TEXT
+from limiters.limits import MAX_BOUNDS, read_limits, seconds
 from tests.examples import examples
 
 NAMES = st.from_regex(r"[a-z][a-z_.-]{0,8}", fullmatch=True)
@@ -130,8 +132,9 @@ def test_ways_to_write_a_limit(text: str, limits: Limits | None) -> None:
         ("a=", "must have an amount and its window for a, as in a=600/60s"),
         ("a=x/5s", "must have an amount and its window for a"),
         ("a=5/soon", "must have an amount and its window for a"),
-        ("a=-5", "must have an amount and its window for a"),
-        ("a=nan", "must have an amount and its window for a"),
+        ("a=-5", "must have an amount of more than zero and at most 1e+100 for a, not 'a=-5'"),
+        ("a=0/5s", "must have an amount of more than zero"),
+        ("a=nan", "must have an amount of more than zero"),
         ("a=5/60s+7/1s", "must be a possible limit for a, not 'a=5/60s+7/1s'; a shorter window"),
         ("a=5/60s+5/60s", "must be a possible limit for a"),
         ("a=2.5slots", "must have a whole number of slots for a, at least one, not 'a=2.5slots'"),
@@ -166,7 +169,7 @@ def test_a_text_is_taken_where_only_texts_can_be() -> None:
 
 
 ODD = ["a,b", "a:b", "a=b", "a/b", "a b", "", "a+b", "a\nb", "a\x1b[2J", "a\0", 'a"', "a'b", "a\\b"]
-ODD += ["a`b", "a$b", "a{b", "5", "_a", "-a", ".a", "a" * 65, "ä", "a\u202eb", "a\n", "名"]
+ODD += ["a`b", "a$b", "a{b", "5", "_a", "-a", ".a", "a" * 41, "ä", "a\u202eb", "a\n", "名"]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -177,7 +180,13 @@ def test_names_that_cannot_be_written_or_shown_everywhere_are_refused(name: str)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["a", "Tokens.out", "gpt-4_1", "a" * 64])
+@pytest.mark.parametrize("name", ["a", "Tokens.out", "gpt-4_1", "a" * 40])
 def test_names_that_are_accepted_are_read_as_they_are_written(name: str) -> None:
     limits = Limits(**{name: Rate(5, per=60, also=[Rate(3)])})
     assert Limits.parse(str(limits)) == limits
+
+
+def test_the_longest_names_of_all_bounds_fit_into_what_is_stored() -> None:
+    longest = [f"{number:a>40}" for number in range(10, 10 + MAX_BOUNDS)]
+    limits = Limits(**{name: InFlight(5, strict=False) for name in longest})
+    assert len(terms_of_limits(limits, 1, 5_000).layout) <= MAX_TEXT

@@ -261,6 +261,17 @@ def test_a_limit_of_one_process_shows_each_of_its_windows() -> None:
     limiter.stop()
 
 
+def test_z6_what_reservations_were_settled_to_is_counted() -> None:
+    limiter = ProvisionedResource(LIMITS)
+    with limiter:
+        for tokens in (300, 1_000):
+            with limiter.reserve(CALL, timeout=5) as paid:
+                paid.settle({"tokens": tokens})
+        values = shown(limiter)
+    assert of(values, names.REFUNDED, "api", "reserved")["tokens"] == 500
+    assert of(values, names.EXCESS, "api", "reserved")["tokens"] == 200
+
+
 def test_the_number_of_series_is_bounded_by_that_of_bounds() -> None:
     many = Limits(
         **{f"rate{number}": Rate(100 + number) for number in range(MAX_BOUNDS - 1)},

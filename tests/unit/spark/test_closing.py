@@ -78,10 +78,13 @@ class Subject:
             b"",
             StructType().add("state", BinaryType()),
         )
-        out = pd.concat([pd.DataFrame({ROWS: []}), *self.step(("x",), iter(frames), state)])
+        steps = self.step(("x",), iter(frames), state)
+        # All of one type: the oldest pandas asks numpy for another's by a name that is deprecated.
+        none = pd.DataFrame({ROWS: []}, dtype=object)
+        out = pd.concat([none, *(step[[ROWS]] for step in steps)])
         self.state = state.get[0] if state.exists else None
         self.wakes_ms = state._timeout_timestamp if state.exists else None
-        packed = pa.RecordBatch.from_pandas(out[[ROWS]], pa.schema([(ROWS, pa.binary())]))
+        packed = pa.RecordBatch.from_pandas(out, pa.schema([(ROWS, pa.binary())]))
         opened = Opening(self.schema, Batches("s", self.time))(iter([packed]))
         return [
             (one["subject"], one["start"], one["end"], one["messages"])

@@ -186,6 +186,51 @@ def test_wrong_options_of_the_format_are_refused(options: dict[str, str], said: 
         job_of(options, StructType([StructField("id", LongType())]))
 
 
+API = {
+    "handler": HANDLER,
+    "redis": "redis://db",
+    "limit": "x",
+    "sharedCapacity": "requests=600/60s,tokens=90000/60s,calls=20slots",
+}
+
+
+@pytest.mark.spark4
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "cost must say of which dimension it is"),
+        ({"cost": "id"}, "cost must say of .*, not 'id'; .* or requests=... where it is a text"),
+        ({"costColumn": "id"}, "costColumn must be left out .*; name it in cost, as in 'requests="),
+        ({"cost": "tokens=id"}, "batchCost must name calls, .* or calls=1 where it is a text"),
+        ({"cost": "bytes=1"}, "cost must be of requests, tokens and calls alone"),
+        ({"cost": "tokens=text", "batchCost": "calls=1"}, "cost must be a column that is a number"),
+        ({"cost": "tokens=1", "batchCost": "1"}, "batchCost must say of which dimension it is"),
+        ({"cost": "tokens=1", "batchCost": "calls=21"}, "batchCost must be at most 20 of calls"),
+        ({"cost": "tokens=1", "maxBatchCost": "5"}, "maxBatchCost must say of which dimension"),
+        ({"cost": "tokens=1", "factor": "5"}, "factor must be left out"),
+        ({"sharedCapacity": "5", "cost": "a=1"}, "cost must be a number: the limit has one"),
+    ],
+)
+def test_v_wrong_costs_of_several_dimensions_are_refused_by_the_format(
+    options: dict[str, str], said: str
+) -> None:
+    from dispatcher.spark.sinks.data_source import job_of
+
+    schema = StructType([StructField("id", LongType()), StructField("text", StringType())])
+    with pytest.raises(ArgumentError, match=said):
+        job_of({**API, **options}, schema)
+    good = job_of({**API, "cost": "tokens=id", "batchCost": "requests=1,calls=1"}, schema)
+    assert sorted(good.dimensions) == ["calls", "requests", "tokens"]
+
+
+@pytest.mark.spark4
+def test_without_a_limit_the_format_shows_wrong_amounts_as_they_were_given() -> None:
+    from dispatcher.spark.sinks.data_source import job_of
+
+    with pytest.raises(ArgumentError, match=r"batchCost must be a number, .*, not \{'a': 1"):
+        job_of({"handler": HANDLER, "batchCost": "a=1"}, StructType([]))
+
+
 @pytest.mark.spark4
 def test_the_format_refuses_two_costs_of_a_row() -> None:
     from dispatcher.spark.sinks.data_source import job_of

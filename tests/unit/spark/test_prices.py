@@ -114,6 +114,15 @@ def test_a_sink_with_costs_in_dimensions_can_be_pickled_and_tasks_get_their_part
     assert prices_of(tasks).of_batch == Costs({"calls": 1})
 
 
+def test_n1_calls_are_named_by_rows_or_batches_also_where_spark_works_them_out() -> None:
+    by_rows = sink(cost={"calls": "size"}, batch_cost={"requests": 1})
+    assert prices_of(for_tasks(by_rows)).of_batch == Costs({"requests": 1})
+
+    said = "batch_cost must name calls, .*; as in {'calls': 1}, or calls=1 where it is a text"
+    with pytest.raises(ArgumentError, match=said):
+        sink(cost={"tokens": "size"})
+
+
 def test_costs_in_dimensions_also_bound_batches_without_a_limit() -> None:
     prices = Prices.of({"tokens": 5, "calls": 1}, 0, {"tokens": 12})
 

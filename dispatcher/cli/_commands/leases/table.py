@@ -78,7 +78,7 @@ def _columns(view: LimitView) -> Sequence[Column]:
         return COLUMNS
     lease, silent, weight, waits, state = (COLUMNS[at] for at in (2, 6, 7, 9, 10))
     held = [Column(f">{one.dimension}", _held_of(at)) for at, one in enumerate(view.bounds)]
-    return (*held, lease, silent, weight, waits, state)
+    return (*held, lease, silent, weight, waits._replace(title="waits for"), state)
 
 
 def _held_of(at: int) -> Cell:

@@ -142,7 +142,7 @@ def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> lis
     elif now.uncertain_ms or now.unconfirmed_ms:
         lines.append(f"It grants {grants(now)}.")
     elif before is None:
-        lines.append("It grants at once: no instance can hold anything of it.")
+        lines.append("It grants immediately: no instance can hold any of it.")
     if ramped and not any(one.rising for one in now.bounds):
         lines.append("The ramp changes nothing: only a raised capacity rises.")
     return lines

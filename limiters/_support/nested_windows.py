@@ -18,11 +18,11 @@ class NamedWindow(NamedTuple):
     """Such as `requests`, or `requests/1s` for a further window."""
     capacity: float
     period: float
-    """Seconds."""
+    """The length of the window in seconds."""
 
     @property
     def amount(self) -> str:
-        """As people write it."""
+        """The amount and its window, as people write them."""
         return f"{plain(self.capacity)}/{durations.written(self.period)}"
 
 
