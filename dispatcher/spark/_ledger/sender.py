@@ -133,10 +133,10 @@ class Sender:
         status, *said = self._redis.ask(JOIN, self._keys, *self._me, self._lease_ms, KEPT_MS)
         if status == "wait":
             return max(0.001, int(said[0]) / 1000)
-        self._told(status, asked)
+        self._note(status, asked)
         return 0.0
 
-    def _told(self, status: str, asked: float) -> None:
+    def _note(self, status: str, asked: float) -> None:
         if status == "ok":
             self._until = asked + self._claim.lease * MARGIN
         else:
@@ -199,7 +199,7 @@ class Sender:
             arguments = (*self._me, self._lease_ms, *kept, *words)
             (status,) = self._redis.ask(ACKNOWLEDGE, keys, *arguments)
             if status != "lost":
-                return self._told(status, asked)
+                return self._note(status, asked)
             # The server or this process did not respond for too long, and the permission expired.
             # Request it again; it is refused if another task has sent in the meantime.
             taken = self._join() > 0

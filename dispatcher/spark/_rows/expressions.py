@@ -62,9 +62,7 @@ class Expression:
         import numpy as np
 
         tree, quoted = self._parsed()
-        with np.errstate(
-            all="ignore"
-        ):  # the charge refuses what is not finite
+        with np.errstate(all="ignore"):  # the charge refuses what is not finite
             value = _value(tree, quoted, batch)
         return np.broadcast_to(value, batch.num_rows) if np.ndim(value) == 0 else value
 
