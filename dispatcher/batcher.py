@@ -230,7 +230,7 @@ class Batcher:
             self._engine_thread.ask(self._engine.pause_and_wake, None, length)
 
     def resume(self) -> None:
-        """End a pause."""
+        """End a pause before its time."""
         self._engine_thread.check_running("resume()")
         self._engine.post(self._engine.pausing.end)
 
