@@ -107,8 +107,8 @@ def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
         if not manager.delete():
             raise no_limit(manager.where, options.name, options)
     sys.stdout.write(
-        f"limit {name} is deleted.\nAn instance that still runs makes it again with its own terms, and "
-        "then\nnothing new is granted for a lease and a period.\n"
+        f"limit {name} is deleted.\nAn instance that still runs makes it again with its own terms, "
+        "and then\nnothing new is granted for a lease and a period.\n"
     )
 
 
