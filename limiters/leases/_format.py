@@ -403,7 +403,8 @@ SALT = f"limit {FORMAT}:"
 
 def lua_constants(text: str) -> str:
     """The constants that a Lua text names, as locals: a script has room for 200 of these in all."""
-    used = [name for name in _CONSTANTS if re.search(rf"\b{name}\b", text)]
+    words = set(re.findall(r"\w+", text))
+    used = [name for name in _CONSTANTS if name in words]
     return "".join(f"local {name} = {globals()[name]!r}\n" for name in used)
 
 

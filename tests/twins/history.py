@@ -175,7 +175,8 @@ class History:
         self._compare(NAMES[0])
 
     def _of_fleet(self, bound: BoundTerms, last: Reply | None, at: int) -> BoundRequest:
-        """What one of them says of a bound: it keeps what it may, and needs now more, now less."""
+        """Return the request of one instance for a bound: it keeps what it may, and its needs
+        change."""
         random, known = self.random, last.bounds[at] if last else BoundReply()
         need = bound.capacity * random.choice((0.0, 1e-3, 0.01, 0.1))
         return BoundRequest(
@@ -632,7 +633,7 @@ def queue(scripts: Scripts, seed: int) -> int:
 
 
 def fleet(scripts: Scripts, seed: int) -> int:
-    """The same of a limit of many instances."""
+    """Play a history of a limit that many instances share."""
     history = History(scripts, seed, compare_every=25)
     history.fleet(history.random.choice((60, 70, 130)), rounds=8)
     return history.calls
