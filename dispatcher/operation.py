@@ -219,11 +219,12 @@ def is_learned(operation: Operation) -> bool:
     return hasattr(operation, "_kind")
 
 
-def learn(operation: Operation, actual: AnyCost) -> None:
-    """`operation` has cost `actual`, if its cost is one that is learned."""
+def learn(operation: Operation, actual: AnyCost) -> KindOfCost | None:
+    """`operation` has cost `actual`: return its kind, if its cost is one that is learned."""
     kind: KindOfCost | None = getattr(operation, "_kind", None)
     if kind is not None:
         kind.learn(actual)
+    return kind
 
 
 def cost_of(operations: Iterable[Operation]) -> AnyCost:

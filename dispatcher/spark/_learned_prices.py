@@ -6,7 +6,7 @@ Each process learns by itself: tasks that run in it one after the other share wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,10 @@ class PackCost(KindOfCost):
         """Share what was paid for the rows among them."""
         if self._rows:
             self._prices.learn(actual - self._besides, self._rows)
+
+    def learners(self) -> Iterable[tuple[Learned, str]]:
+        """Return the costs of which the rows are, each with its dimension."""
+        return ((learned, name) for name, learned in self._prices.by_dimension.items())
 
 
 def scaled(cost: AnyCost, factors: Mapping[str, float]) -> AnyCost:

@@ -138,7 +138,7 @@ class BatchSettlement:
         """Those whose cost is learned learn from this batch."""
         if self._whole is None:
             for one, actual in list(self._actual.values()):
-                learn(one, actual)
+                self._teach(one, actual)
             return
         batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         operations = [one for one in batch.operations if is_learned(one)]
@@ -148,8 +148,15 @@ class BatchSettlement:
         paid = _not_negative(self._whole - (self.estimated - estimated))
         if of_batch is not None:
             of_batch._note(None, _share(paid, batch.batch_cost, estimated))
+            batch.costs.learned.add(of_batch, called="batch_cost")
         for one in operations:
-            learn(one, _share(paid, one._cost, estimated))
+            self._teach(one, _share(paid, one._cost, estimated))
+
+    def _teach(self, operation: Operation, actual: AnyCost) -> None:
+        kind = learn(operation, actual)
+        if kind is not None:
+            for learned, dimension in kind.learners():
+                self._batch.costs.learned.add(learned, dimension)
 
     def _follow(self, error: BaseException) -> None:
         """What was refused without being charged costs nothing."""
