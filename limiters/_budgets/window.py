@@ -18,6 +18,7 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from limiters._budgets.inherited import InheritedSpending
 from limiters._budgets.settlements import Settlements, Stay
@@ -373,7 +374,10 @@ class WindowLedger:
                 spend.entered = spend.noted = spend.cost
                 spend.place = place
                 spend.cost = 0
-        self._starting = [spend for spend in self._starting if spend.stamp is None]
+        # One by one: other calls may begin, or be charged, while this runs.
+        with suppress(ValueError):  # a signal handler has removed one: the next look ends this
+            for spend in begun:
+                self._starting.remove(spend)
 
     def _note_settlements(self, now: float) -> None:
         reported, settlements = self._to_settle, self.settlements

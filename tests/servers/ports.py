@@ -9,7 +9,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
-from typing import BinaryIO
 
 from limiters.embedded import HOST
 
@@ -41,10 +40,11 @@ def _is_claimed(port: int) -> bool:
 
 
 @cache
-def _claims() -> BinaryIO:
+def _claims() -> int:
     """A file whose bytes stand for ports: who has one locked has claimed it. The lock ends with
     the process, however that ends."""
-    return Path(tempfile.gettempdir(), f"dispatcher-test-ports-{os.getuid()}").open("ab")
+    name = f"dispatcher-test-ports-{os.getuid()}"
+    return os.open(Path(tempfile.gettempdir(), name), os.O_WRONLY | os.O_CREAT)
 
 
 def _is_free(port: int) -> bool:

@@ -94,7 +94,7 @@ def test_k8_packs_by_unknown_rules_are_refused(
 
     client.hset(stream, "division", "7 99 what it may be")
     with pytest.raises(
-        ChangedSinkError, match="packs by rules 99, and this one knows rules 1 and 2"
+        ChangedSinkError, match="packs by rules 99, and this one has rules 1 and 2"
     ):
         claimed(place, 7, FIRST)
     assert claimed(place, 7, None).division is None

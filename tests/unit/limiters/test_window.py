@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from limiters._budgets.spend import Spend, Tenure
 from limiters._budgets.window import WindowLedger
 from limiters._guard import GUARD
 from limiters.limits import BURST
+from tests.interrupting import each_call_in
 
 
 def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:
@@ -71,6 +73,30 @@ def test_c1_what_has_not_started_keeps_counting() -> None:
     slow.started(100.0)
     assert ledger.available(100.5, at_least=10) == 0
     assert ledger.available(101.1, at_least=10) == 10
+
+
+@pytest.mark.parametrize("begins", ["a call that waited", "a call that is charged just then"])
+def test_c1_what_begins_while_the_ledger_looks_is_counted(begins: str) -> None:
+    """A callback begins in a thread of its own, and a signal handler may charge a call."""
+
+    def prepare() -> tuple[Callable[[], object], Callable[[], object]]:
+        ledger = ledgers[0] = WindowLedger(capacity=20, period=60.0, burst=1.0)
+        charge(ledger, 5, 0.0).started(0.0)
+        waiting = charge(ledger, 5, 0.0)
+        charge(ledger, 5, 0.0)
+
+        def begin() -> None:
+            if begins == "a call that waited":
+                waiting.started(0.0)
+            else:
+                ledger.payment(5, 0.0).enter()
+
+        return lambda: ledger.spent(0.1), begin
+
+    ledgers: dict[int, WindowLedger] = {}
+    expected = 15 if begins == "a call that waited" else 20
+    for where in each_call_in(prepare):
+        assert ledgers[0].spent(0.1) == expected, where
 
 
 def test_c1_the_guard_covers_a_start_noted_a_little_early() -> None:
