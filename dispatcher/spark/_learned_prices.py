@@ -94,7 +94,7 @@ class PackCost(KindOfCost):
             self._prices.learn(actual - self._besides, self._rows)
 
     def learners(self) -> Iterable[tuple[Learned, str]]:
-        """Return the costs of which the rows are, each with its dimension."""
+        """Return the costs that learn from the rows, each with its dimension."""
         return ((learned, name) for name, learned in self._prices.by_dimension.items())
 
 

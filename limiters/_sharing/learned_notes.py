@@ -1,4 +1,4 @@
-"""What an instance of a limit shows of learned costs, and when it shows something new."""
+"""Which learned costs an instance of a limit shows, and when it shows something new."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LearnedNotes:
         self._sources: dict[ShownSource, None] = {}
         self._next_look = -math.inf
         self.costs: Sequence[LearnedCost] = ()
-        """What is shown."""
+        """The costs that are shown, until the next look that finds a visible change."""
 
     def add(self, source: LearnedSource) -> ShownSource:
         """Show what `source()` returns as well."""

@@ -11,8 +11,8 @@ from limiters.leases._learned_costs import LONGEST_KIND, MOST_COSTS, LearnedCost
 
 
 class LearnedCosts:
-    """Those of one Batcher. It keeps none of them alive, however many a user makes. Thread-safe:
-    each access to the dict is one step."""
+    """The learned costs of one Batcher. It keeps none of them alive, however many a user makes.
+    Thread-safe: each access to the dict is one step."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Learned], str, str]] = {}

@@ -1,4 +1,4 @@
-"""What `dispatcher limit show` tells of learned costs: law Z6, for people."""
+"""Law Z6, for people: `dispatcher limit show` prints what instances have learned of costs."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def costing(actual: Any) -> Watcher:
 def shows(
     manager: LeaseManager, *batchers: Batcher, kinds: int = 1, instances: int = 1
 ) -> list[LearnedKindView]:
-    """Return what the limit shows, once it shows so many kinds of so many instances. Meanwhile all of
-    these have work that teaches nothing."""
+    """Return what the limit shows, once it shows so many kinds of so many instances. Meanwhile they
+    do work that teaches nothing."""
     other = Watcher(lambda _: None)
     found: list[LearnedKindView] = []
 
@@ -99,7 +99,9 @@ def test_z6_limit_show_prints_what_the_page_says(run: Run, url: str) -> None:
         listed = run("limit", "show", "answers", "--json").json
     assert (said.code, said.err) == (0, "")
     terms, _, table = said.out.partition("\n\n")
-    [page] = re.findall(r"\$ dispatcher limit show answers\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    [page] = re.findall(
+        r"\$ dispatcher limit show answers\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL
+    )
     its_terms, _, its_table = page.partition("\n\n")
     assert table == its_table
     without_free = [line for line in terms.splitlines() if not line.startswith("free")]
@@ -128,7 +130,7 @@ def test_z6_dimensions_batches_and_rows_of_spark_are_shown_in_memory() -> None:
     manager = MemoryLeaseManager()
     row = Learned(5)
     prices = LearnedPrices.of({"tokens": row}, {"tokens": 5})
-    charge, besides = Costs(tokens=10, requests=1), Costs(requests=1)
+    charge, besides = Costs({"tokens": 10, "requests": 1}), Costs({"requests": 1})
     of_row = PackCost(charge, prices, besides, rows=2)
     of_batch = Learned({"tokens": 50})
     each = Watcher(lambda batch: settle(batch, {"tokens": 40, "requests": 1}), batch_cost=of_batch)
