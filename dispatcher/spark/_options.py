@@ -188,12 +188,12 @@ class DeliveryOptions(CheckedOptions):
 def for_tasks(options: DeliveryOptions) -> DeliveryOptions:
     """Return the DeliveryOptions among `options`, without Columns: those exist on the driver only,
     and rows carry their values."""
-    told = values_of(DeliveryOptions, options)
-    told["cost"] = without_those_of_spark(options.cost)
+    values = values_of(DeliveryOptions, options)
+    values["cost"] = without_those_of_spark(options.cost)
     made = object.__new__(
         DeliveryOptions
     )  # checked when the sink was made, not in each micro-batch
-    vars(made).update(told)
+    vars(made).update(values)
     return made
 
 

@@ -234,8 +234,8 @@ def finish(redis: Redis, claim: SendClaim, sums: dict[str, float]) -> None:
     """Store that the micro-batch has ended, and add its sums to those of the query."""
     place = claim.place
     keys = [place.key("fence"), place.key("stream", place.checkpoint), place.key("totals")]
-    told = [word for name, number in sums.items() for word in (name, repr(float(number)))]
-    redis.ask(FINISH, keys, claim.epoch, claim.batch, KEPT_MS, *told)
+    words = [word for name, number in sums.items() for word in (name, repr(float(number)))]
+    redis.ask(FINISH, keys, claim.epoch, claim.batch, KEPT_MS, *words)
 
 
 def _refused(

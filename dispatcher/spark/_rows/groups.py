@@ -144,7 +144,7 @@ class _Read:
             beyond |= _beyond(columns.end, column, ends)
         if columns.subject is not None:
             subjects, _ = values_of(_names(batch.column(columns.subject)))
-        costs = {dimension: told.of(batch) for dimension, told in columns.costs.items()}
+        costs = {dimension: one.of(batch) for dimension, one in columns.costs.items()}
         if columns.hash is not None:
             hashes = batch.column(columns.hash).to_numpy(zero_copy_only=False)
         if columns.added:
