@@ -1,4 +1,4 @@
-"""What the instances of a limit have learned of the costs of calls, as a table. Pure."""
+"""A table of what the instances of a limit have learned of the costs of calls. Pure."""
 
 from __future__ import annotations
 
