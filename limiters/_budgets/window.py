@@ -112,8 +112,8 @@ class WindowLedger:
         self._likely = 1.0
         self._likely_until = self._looked_at = -math.inf
         """Which part of an estimate calls have cost lately, and until when that is known. The pace
-        is that of true costs: with that of estimates, no more calls would run at once than a burst is worth, however little of
-        it they cost. The window counts estimates in full."""
+        is that of true costs: with that of estimates, no more calls would run at once than a
+        burst is worth, however little of it they cost. The window counts estimates in full."""
         self._total = 0.0
 
     def _measure_in(self, period: float) -> None:
