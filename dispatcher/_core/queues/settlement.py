@@ -8,12 +8,13 @@ everything else is passed on at the end. So settling operations one by one is fa
 from __future__ import annotations
 
 import threading
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
 from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
-from limiters._costs import NUMBERS, AnyCost, Costs, greater
+from limiters._costs import NUMBERS, AnyCost, Costs, greater, lesser
 from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
@@ -138,20 +139,37 @@ class BatchSettlement:
 
     def teach(self) -> None:
         """Update learned costs by this batch."""
+        batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         if self._whole is None:
             for one, actual in list(self._actual.values()):
-                learn(one, actual)
+                self._teach(one, self._grantable(actual, batch.batch_cost))
             return
-        batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         operations = [one for one in batch.operations if is_learned(one)]
+        given = [one._cost for one in batch.operations if not is_learned(one)]
+        other = reduce(greater, given) if given else batch.costs.nothing
         estimated = cost_of(operations)
-        if of_batch is not None:
+        if of_batch is None:
+            other = other + batch.batch_cost
+        else:
             estimated = batch.batch_cost + estimated
         paid = _not_negative(self._whole - (self.estimated - estimated))
+        paid = self._grantable(paid, other)
         if of_batch is not None:
             of_batch._note(None, _share(paid, batch.batch_cost, estimated))
+            batch.costs.learned.add(of_batch, called="batch_cost")
         for one in operations:
-            learn(one, _share(paid, one._cost, estimated))
+            self._teach(one, _share(paid, one._cost, estimated))
+
+    def _teach(self, operation: Operation, actual: AnyCost) -> None:
+        kind = learn(operation, actual)
+        if kind is not None:
+            for learned, dimension in kind.learners():
+                self._batch.costs.learned.add(learned, dimension)
+
+    def _grantable(self, actual: AnyCost, other: AnyCost) -> AnyCost:
+        """Return `actual`, but at most as much as the limiter could ever grant together with
+        `other`: a higher estimate would be refused, so that no settlement could correct it."""
+        return lesser(actual, _not_negative(self._batch.costs.most - other))
 
     def _follow(self, error: BaseException) -> None:
         """Settle operations that were refused without being charged: they cost nothing."""

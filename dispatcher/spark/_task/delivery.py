@@ -68,7 +68,7 @@ class Delivery:
         self._sums = sums
         prices = prices_of(sending)
         self._batch_cost, self._form = prices.of_batch, prices.form
-        self._learned = prices.learned
+        self._learned, self._most = prices.learned, prices.most
         self._is_limited = sending.limiter is not None
         self.sender: Sender | None = None
         self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
@@ -105,7 +105,10 @@ class Delivery:
         """Return the operation that sends `pack`. It is a batch by itself, so its cost includes
         that of a batch, unless no handler is called. Without a limit the cost is zero."""
         pack.factors = self._learned.factors()
-        pack.charge = scaled(pack.cost, pack.factors) + self._batch_cost if pack.left else 0
+        rows_cost = scaled(pack.cost, pack.factors)
+        if pack.factors:  # what was learned may be more than the limit could ever grant
+            rows_cost = self._most.bounded(rows_cost)
+        pack.charge = rows_cost + self._batch_cost if pack.left else 0
         charge: Any = pack.charge if self._is_limited else 0
         if charge and pack.factors:
             rows = sum(
