@@ -1,4 +1,4 @@
-"""The Batcher: operations go in, batches come out, as fast as the limit allows."""
+"""The Batcher: it accepts operations and raises them in batches, as fast as the limit allows."""
 
 from __future__ import annotations
 
@@ -42,13 +42,12 @@ _log = logging.getLogger("dispatcher.batcher")
 class Batcher:
     """Raises operations to their watchers in batches, never faster than `rate_limiter` allows.
 
-    Make one for each datastore whose capacity is to be respected, and keep it; any number of
-    threads and watchers share it. It starts a `rate_limiter` that was not started; the last
-    Batcher that uses such a limiter stops it. A limiter that is stopped earlier stops its
-    Batchers, with an `error` event.
+    Make one for each limit, and keep it; any number of threads and watchers share it. It starts a
+    `rate_limiter` that was not started; the last Batcher that uses such a limiter stops it. A
+    limiter that is stopped earlier stops its Batchers, with an `error` event.
 
-    Thread-safe. Leaving its `with` block drains it; leaving it by an exception, cancellation
-    included, stops it at once, and `returned` holds what was not sent.
+    Thread-safe. Leaving its `with` block drains it; leaving it by an exception, including
+    cancellation, stops it without draining, and `returned` holds the operations that were not sent.
 
     >>> from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
     >>> sent = []
@@ -60,7 +59,7 @@ class Batcher:
     [0, 1, 2, 3, 4]
     """
 
-    # What `dispatcher.testing` puts others in the place of.
+    # `dispatcher.testing` replaces these.
     _buffer_type: type[Buffer] = Buffer
     _emitter_type: type[Emitter] = Emitter
     _runners_type: type[Runners] = Runners
@@ -98,15 +97,15 @@ class Batcher:
     # Ways in.
 
     def enqueue(self, operation: Operation, timeout: Seconds | None = None) -> None:
-        """Accepts `operation`, to be raised to its watcher when its turn comes.
+        """Accept `operation`, which is raised to its watcher when its turn comes.
 
-        While the buffer is full it waits for a place, for at most `timeout`; with
-        `error_on_full_buffer` it raises BufferFullError at once. Thread-safe.
+        While the buffer is full, wait for room for at most `timeout`; with `error_on_full_buffer`
+        raise BufferFullError without waiting. Thread-safe.
 
         Raises NoOperationError, NoWatcherError, TooExpensiveError, TooManyAttemptsError,
-        AlreadyEnqueuedError, BufferFullError or BatcherStoppedError; what is refused leaves
-        no trace. Within its own callback an operation may be enqueued again: that takes
-        effect when its batch ends, and never blocks. If another exception interrupts it, such as
+        AlreadyEnqueuedError, BufferFullError or BatcherStoppedError; a refused operation is not
+        changed. Within its own callback an operation may be enqueued again: that takes effect when
+        its batch ends, and never blocks. If another exception interrupts it, such as
         KeyboardInterrupt, the operation is either accepted or may be enqueued again.
         """
         if timeout is not None:
@@ -124,9 +123,9 @@ class Batcher:
         if oversized or not known:
             self._admission.enqueue(operation, timeout)
             return
-        # Nothing is called from the last test above to the append, so for CPython they are one
-        # step: of two threads that enqueue one operation at the same time, one is refused, and a
-        # Batcher that is stopped accepts nothing.
+        # No function is called between the last test above and the append, so for CPython they are
+        # one step: of two threads that enqueue one operation at the same time, one is refused, and
+        # a Batcher that is stopped accepts nothing.
         try:
             operation._where = buffer
             inbox = buffer.inbox
@@ -141,44 +140,45 @@ class Batcher:
             raise
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
-        """`enqueue` for coroutines: while the buffer is full, the event loop goes on."""
+        """Accept `operation` as `enqueue` does. The event loop is not blocked while the buffer is
+        full."""
         await self._admission.enqueue_async(operation, timeout)
 
     def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None = None) -> None:
-        """Accepts all of `operations`, in their order; the fastest way in.
+        """Accept all of `operations`, in their order. This is the fastest way to enqueue.
 
         All are checked before any is accepted. With `error_on_full_buffer` all or none are
-        accepted; otherwise it waits for places, for at most `timeout` in all, and if that is
-        interrupted, the error says how many were accepted: a BufferFullError or
-        BatcherStoppedError as its `accepted`, any other error in a note. Thread-safe.
+        accepted; otherwise it waits for room, for at most `timeout` in all, and if that is
+        interrupted, the error says how many were accepted: a BufferFullError or BatcherStoppedError
+        as its `accepted`, any other error in a note. Thread-safe.
         """
         self._admission.enqueue_many(operations, timeout)
 
-    # Life.
+    # Starting and stopping.
 
     def start(self) -> None:
-        """Begins to raise batches. What was enqueued before is raised now.
+        """Begin to raise batches. Operations that were enqueued before are raised now.
 
-        If it raises, since the limiter does or the system gives no thread, nothing has begun, and
-        it may be called again. If an exception such as KeyboardInterrupt interrupts it, nothing
-        has begun either, but a limiter that it had started is stopped.
+        If it raises, because the limiter cannot start or the system starts no thread, nothing has
+        begun, and it may be called again. If an exception such as KeyboardInterrupt interrupts it,
+        nothing has begun either, but a limiter that it had started is stopped.
         """
         self._engine_thread.start(self)
 
     def stop(self, drain: bool = True, timeout: Seconds | None = None) -> list[Operation]:
-        """Stops, and gives back the operations that were accepted and never raised, oldest
-        first, those that wait before a retry included.
+        """Stop, and return the operations that were accepted and not sent, oldest first, including
+        those that wait for a retry.
 
-        From now on nothing is accepted, and every blocked `enqueue` raises
-        BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`;
-        without a timeout, until nothing could be sent for max_operation_time. Batches in flight
-        finish (or are abandoned after their max_operation_time). A limiter that
-        a Batcher started is stopped with the last one that uses it.
+        From now on nothing is accepted, and every blocked `enqueue` raises BatcherStoppedError.
+        With `drain` it first sends the operations that it has, for at most `timeout`; without a
+        timeout, until nothing could be sent for max_operation_time. Batches in flight finish (or
+        are abandoned after their max_operation_time). A limiter that a Batcher started is stopped
+        with the last one that uses it.
 
-        Idempotent: called again it gives the same list; with `drain=False` it cuts short a stop
-        that drains. If an exception such as KeyboardInterrupt interrupts it, nothing more is sent,
-        and `returned` holds what was not; a note on the exception says how much. A Batcher that
-        was never started gives back what it has.
+        Idempotent: a second call returns the same list; with `drain=False` it ends the draining of
+        a first one. If an exception such as KeyboardInterrupt interrupts it, nothing more is sent,
+        and `returned` holds the operations that were not; a note on the exception says how many. A
+        Batcher that was never started returns all operations that it has.
         """
         drain = flag("drain", drain)
         limit = optional_seconds("timeout", timeout, zero=True)
@@ -215,98 +215,100 @@ class Batcher:
     ) -> None:
         await asyncio.shield(asyncio.to_thread(self.__exit__, kind, error, trace))
 
-    # Steering.
+    # Control.
 
     def pause(self, seconds: Seconds | None = None) -> None:
-        """Raises no batch, asks for no capacity and runs no audit for a while: when the
-        datastore is under too much pressure. When it returns, the pause has begun. Pausing
-        again does not prolong it, unless `seconds` is given and ends later."""
+        """Raise no batch, request no capacity and run no audit until `resume` is called or
+        `seconds` have passed, for example while a datastore is overloaded. The pause has begun when
+        this returns. Pausing again does not prolong it, unless `seconds` is given and ends
+        later."""
         length = optional_seconds("seconds", seconds, zero=True)
         self._engine_thread.check_running("pause()")
-        if self._engine_thread.on_own_thread:  # an observer: it begins after this turn
+        if self._engine_thread.on_own_thread:  # an observer calls: the pause begins after this step
             self._engine.post(self._engine.pausing.begin, length)
         else:
             self._engine_thread.ask(self._engine.pause_and_wake, None, length)
 
     def resume(self) -> None:
-        """Ends a pause before its time."""
+        """End a pause before its time."""
         self._engine_thread.check_running("resume()")
         self._engine.post(self._engine.pausing.end)
 
     def flush(self) -> None:
-        """Raises what waits now, in batches full or not, as far as the limit allows. It does
-        not wait for that."""
+        """Raise all operations that wait now, also in batches that are not full, as far as the
+        limit allows. Return without waiting for that."""
         self._engine_thread.check_running("flush()")
         self._engine.post(self._engine.flush)
 
     def drain(self, timeout: Seconds | None = None) -> bool:
-        """Waits until everything accepted has ended; False if that takes too long. While it
-        waits, no operation waits for others to share its batch."""
+        """Wait until all accepted operations have ended; False if that takes longer than `timeout`.
+        Meanwhile no operation waits for others to share its batch."""
         limit = optional_seconds("timeout", timeout, zero=True)
         self._engine_thread.check_callable("drain()")
         self._engine_thread.check_running("drain()")
         return self._engine_thread.ask(self._engine.await_drained, limit)
 
     def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
-        """What `Watcher.wait` does for one Batcher."""
+        """Wait until no operation of `watcher` is left in this Batcher; False if that takes longer
+        than `timeout`."""
         return self._engine_thread.wait_for(watcher, timeout)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them, on a thread of its own:
-        a listener that is slow or raises harms nothing."""
+        """Call `fn(event)` for the events named, or for all events, on a thread of its own: a
+        listener that is slow or raises has no effect on the Batcher."""
         return self._engine_thread.emitter.add_listener(fn, *names)
 
     def observe(self, observer: Observer) -> None:
-        """Tells `observer` of each batch, on the Batcher's own thread: for metrics, which must
-        miss nothing and cost nothing. For all else there are listeners."""
+        """Call `observer` for each batch, on the Batcher's own thread. It is meant for metrics: an
+        observer misses no batch, and must be fast. For everything else use listeners."""
         self._engine.observed.add(observer)
 
-    # What it knows.
+    # Status.
 
     @property
     def rate_limiter(self) -> RateLimiter | None:
-        """Who allows what, as it was given."""
+        """The rate_limiter that it was made with."""
         return self._engine.limiter
 
     @property
     def max_buffer_size(self) -> int:
-        """How many operations may wait, as it was given."""
+        """How many operations may wait."""
         return self._buffer.size
 
     @property
     def inflight(self) -> int:
-        """How many batches were raised and have not ended."""
+        """The number of batches that were raised and have not ended."""
         return self._engine.open_work.read()[1]
 
     @property
     def operations_in_buffer(self) -> int:
-        """How many operations are accepted and not in flight."""
+        """The number of operations that are accepted and not in flight."""
         return self._engine.open_work.read()[2]
 
     @property
     def needs_capacity(self) -> AnyCost:
-        """The target: the cost of all operations accepted and not ended, without what batches cost
-        besides. Costs by dimension, if the limiter has several."""
+        """The target: the cost of all operations that are accepted and have not ended, without the
+        costs of batches. Costs by dimension, if the limiter has several."""
         return self._engine.open_work.read()[0]
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """Its state: NEW, and so on until it is stopped."""
         return self._engine_thread.state
 
     @property
     def returned(self) -> list[Operation]:
-        """What stop() gave back."""
+        """The operations that `stop` returned."""
         return self._engine_thread.returned
 
     @property
     def totals(self) -> BatcherTotals:
-        """What became of operations and batches since the start; a copy."""
+        """A copy of the counts of operations and batches since the start."""
         return replace(self._engine.open_work.totals)
 
     @property
     def live_totals(self) -> BatcherTotals:
-        """The same, not a copy: it goes on counting. To be read only; it outlives the Batcher."""
+        """The counts themselves, which go on counting. Only read them. They outlive the Batcher."""
         return self._engine.open_work.totals
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""An Operation: what is to be done, what it costs, and where it stands."""
+"""An Operation: a piece of work with its cost and its state."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 _TOO_LARGE = 2**100
 
 _ZERO = 0
-"""The usual priority. Any other object is checked, also one that merely counts as false."""
+"""The default priority. Any other object is checked, also one that is only false."""
 
 
 class Claim:
-    """Where an operation is that was enqueued and that no engine has taken yet."""
+    """The state of an operation that was enqueued and that no engine has taken yet."""
 
     __slots__ = ()
 
     def holds(self, operation: Operation) -> bool:
-        """Whether `operation`, which has this claim, was really published."""
+        """Whether `operation`, which has this claim, was published to an engine."""
         raise NotImplementedError
 
 
 class Order:
-    """What orders an operation among the others of its watcher, checked once."""
+    """The key and the priority of an operation, checked once."""
 
     __slots__ = ("hash", "key", "line", "priority")
 
@@ -45,24 +45,24 @@ class Order:
         self.key = key
         self.priority = whole("priority", priority)
         self.line: Line | None = None
-        """Its key's, while it waits or is in flight."""
+        """The line of its key, while it waits or is in flight."""
 
 
 class Operation:
-    """Something to be done, raised to its watcher in a batch when its turn comes.
+    """A piece of work, which is raised to its watcher in a batch when its turn comes.
 
-    * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
-      again once it has ended.
-    * `cost`: what it takes of the limiter's capacity; zero needs none. A number, or a mapping such
-      as `{"tokens": 812}` for a limiter of several dimensions; or `Learned(...)`, if it is learned
-      from those that were settled.
-    * `payload`: yours; never looked at.
+    * `watcher`: the Watcher that receives it. It and `batchable` may be set until the operation is
+      enqueued, and again once it has ended.
+    * `cost`: the limiter's capacity that it uses; zero uses none. A number, or a mapping such as
+      `{"tokens": 812}` for a limiter of several dimensions; or `Learned(...)`, if it is learned
+      from operations that were settled.
+    * `payload`: your data, which the Batcher never reads.
     * `batchable`: whether it may share a batch with others.
-    * `key`: operations of one watcher and one key are raised in the order enqueued, one
-      batch at a time. None: no order is asked for.
+    * `key`: operations of one watcher and one key are raised in the order enqueued, one batch at a
+      time. None: in any order.
     * `priority`: higher goes first, but never within a key.
 
-    Not thread-safe in itself: hand one operation to one Batcher from one thread.
+    Not thread-safe: enqueue one operation in one Batcher from one thread.
 
     >>> from dispatcher import Operation, Watcher
     >>> watcher = Watcher(print)
@@ -71,13 +71,12 @@ class Operation:
     0
     """
 
-    # Slots without defaults that cost nothing to make: an operation is made, moved and
-    # dropped a million times a second. `_order` is None for the plain case, so that one test
-    # tells it from the others. `_where` is the whole of its state: None (nowhere), a Claim (on its
-    # way in), its ticket (taken in by an engine), or the Batch that raised it last.
-    #
-    # The Batcher goes by these, never by the properties, and tells operations apart by identity:
-    # a class of the user's may define `==`, `__hash__` or `key` as it likes.
+    # Slots without defaults are the fastest: a million operations may be made, moved and dropped in
+    # a second. `_order` is None without key and priority, so that one test finds this case.
+    # `_where` is the whole state: None (not enqueued), a Claim (enqueued), a ticket (taken by an
+    # engine), or the OperationBatch that raised it last.
+    # The Batcher reads these, never the properties, and compares operations by identity: a user's
+    # subclass may define `==`, `__hash__` or `key` in any way.
     __slots__ = (
         "_attempts",
         "_batchable",
@@ -93,7 +92,7 @@ class Operation:
     _batchable: bool
     _cost: AnyCost
     _kind: KindOfCost
-    """Set only if its cost is learned."""
+    """The kind of cost; set only if the cost is learned."""
     _order: Order | None
     _watcher: Watcher | None
     _where: int | Claim | OperationBatch | None
@@ -108,7 +107,7 @@ class Operation:
         key: Hashable = None,
         priority: int = 0,
     ) -> None:
-        # An int is a float to the type checker, which so takes the second test for dead.
+        # The type checker treats an int as a float, and so takes the second test for unreachable.
         if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
             if isinstance(cost, (Learned, KindOfCost)):
                 self._kind = cost.of(payload) if isinstance(cost, Learned) else cost
@@ -132,7 +131,7 @@ class Operation:
 
     @watcher.setter
     def watcher(self, watcher: Watcher | None) -> None:
-        # Nothing is called between the test and the change; see Entrance.enqueue.
+        # No function is called between the test and the change; see Batcher.enqueue.
         if self._where is not None:
             self._check_free("watcher")
         self._watcher = watcher
@@ -151,13 +150,14 @@ class Operation:
 
     @property
     def cost(self) -> AnyCost:
-        """What it takes of the capacity. Once it was enqueued, a number if its limiter has one
-        dimension, Costs if it has several."""
+        """The capacity that it uses. After enqueue it is a number if the limiter has one dimension,
+        Costs if it has several."""
         return self._cost
 
     @property
     def key(self) -> Hashable:
-        """What orders it among the others of its watcher, or None."""
+        """Operations of one watcher and one key are raised in the order enqueued; None: in any
+        order."""
         return self._order.key if self._order else None
 
     @property
@@ -167,17 +167,18 @@ class Operation:
 
     @property
     def attempt(self) -> int:
-        """How often it has been raised: 0 before, 1 in its first batch."""
+        """How often it has been raised: 0 before its first batch, 1 in it."""
         return attempt_of(self)
 
     def settle(self, actual: float | Mapping[str, float]) -> None:
-        """Says what it costs in truth, in its callback: once that is known, or several times while
-        an answer streams. The last one counts when the callback has returned; until then it counts
-        for no less than its `cost`. Dimensions that are not named count as estimated.
+        """Give the actual cost of the operation in its callback: once it is known, or several times
+        while an answer streams. The last one counts when the callback has returned; until then the
+        operation counts at least as much as its `cost`. Dimensions that are not named count as
+        estimated.
 
-        Each attempt is charged, and settled, by itself; what is never settled counts as estimated.
-        Raises ArgumentError for a cost that is not possible, and SettlementError if the operation
-        is not in a batch that runs, or in another one than this callback's. Thread-safe.
+        Each attempt is charged and settled by itself; an attempt that is not settled counts as
+        estimated. Raises ArgumentError for a cost that is not possible, and SettlementError if the
+        operation is not in a running batch, or not in the batch of this callback. Thread-safe.
         """
         batch_of(self).settle_one(self, actual)
 
@@ -201,7 +202,7 @@ class Operation:
 
 
 def batch_of(operation: Operation) -> OperationBatch:
-    """The batch in which it was raised last. SettlementError if there is none."""
+    """Return the batch in which it was raised last. SettlementError if there is none."""
     where = operation._where
     if where is None or isinstance(where, (int, Claim)):
         state = (
@@ -215,39 +216,40 @@ one_cost = attrgetter("_cost")
 
 
 def is_learned(operation: Operation) -> bool:
-    """Whether its cost is one that is learned."""
+    """Whether the cost of `operation` is learned."""
     return hasattr(operation, "_kind")
 
 
-def learn(operation: Operation, actual: AnyCost) -> None:
-    """`operation` has cost `actual`, if its cost is one that is learned."""
+def learn(operation: Operation, actual: AnyCost) -> KindOfCost | None:
+    """Learn from the `actual` cost of `operation`, if its cost is learned: return its kind then."""
     kind: KindOfCost | None = getattr(operation, "_kind", None)
     if kind is not None:
         kind.learn(actual)
+    return kind
 
 
 def cost_of(operations: Iterable[Operation]) -> AnyCost:
-    """What `operations`, of one limiter, cost together; 0 if there are none."""
+    """Return the sum of the costs of `operations`, which have one limiter; 0 if there are none."""
     total: AnyCost = sum(map(one_cost, operations))
     return total
 
 
 def ticket_of(operation: Operation) -> int:
-    """The ticket of an operation that waits: its age among the others."""
-    return operation._where  # type: ignore[return-value]  # what waits has a ticket there
+    """Return the ticket of a waiting operation, which is its place in the order of arrival."""
+    return operation._where  # type: ignore[return-value]  # a waiting operation has a ticket
 
 
 def attempt_of(operation: Operation) -> int:
-    """How often `operation` has been raised."""
+    """Return how often `operation` has been raised."""
     where = operation._where
     if where is None or where.__class__ is int or isinstance(where, Claim):
         return operation._attempts
-    # The batch it is in, or was in last, is an attempt that was not added up yet.
+    # Its last batch is an attempt that is not included in `_attempts` yet.
     return operation._attempts + 1
 
 
 def key_of(operation: Operation) -> Hashable:
-    """Its key, as it was when the operation was made."""
+    """Return the key that the operation was made with."""
     return operation._order.key if operation._order else None
 
 
@@ -256,4 +258,4 @@ def _checked(cost: object) -> AnyCost:
     amounts = checked.values() if isinstance(checked, Mapping) else (checked,)
     if any(one >= _TOO_LARGE for one in amounts):
         raise ArgumentError("cost", cost, "be less than 2**100")
-    return checked or 0  # so that Costs at the door are always more than a number
+    return checked or 0  # so that non-empty Costs are always oversized where numbers are expected

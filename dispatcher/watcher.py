@@ -1,4 +1,4 @@
-"""A Watcher: who is told, and on what terms."""
+"""A Watcher: a user's function that receives batches, with its settings."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class Waitable(Protocol):
     """The part of a Batcher that its watchers wait for."""
 
     def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
-        """Waits until nothing of `watcher` is left; False if that takes too long."""
+        """Wait until no operation of `watcher` is left; False if that takes longer than
+        `timeout`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A function of the user's, and what was found out about it when it was handed in."""
+    """A user's function, checked once."""
 
     function: Callable[..., Any]
     on_loop: bool
@@ -44,14 +45,15 @@ class Callback:
 
     @classmethod
     def of(cls, parameter: str, function: Callable[..., Any]) -> Callback:
-        """Refuses what cannot be called, or does nothing when it is."""
+        """Return the callback. ArgumentError if `function` cannot be called, or would have no
+        effect."""
         check_effective(parameter, function)
         return cls(function, is_async(function))
 
 
 @dataclass(frozen=True, slots=True)
 class WatcherTerms:
-    """What a Batcher goes by: checked once, and the same for as long as the Watcher lives."""
+    """The settings of a Watcher that a Batcher uses, checked once. They never change."""
 
     on_batch: Callback
     on_failure: Callback | None
@@ -63,18 +65,18 @@ class WatcherTerms:
 
     @property
     def learned_batch_cost(self) -> Learned | None:
-        """What learns the cost of a batch, if it is learned."""
+        """The Learned cost of a batch, if it is learned."""
         return self.batch_cost if isinstance(self.batch_cost, Learned) else None
 
     @property
     def present_batch_cost(self) -> AnyCost:
-        """What the next batch costs besides its operations."""
+        """The cost of the next batch in addition to its operations."""
         learned = self.learned_batch_cost
         return self.batch_cost if learned is None else learned.estimate()
 
     @property
     def name(self) -> str:
-        """What messages call the Watcher: a `repr` of the user's may raise."""
+        """The name of the Watcher in messages. It does not use a user's `repr`, which may raise."""
         return f"Watcher({name_of(self.on_batch.function)})"
 
 
@@ -86,28 +88,28 @@ def _checked_batch_cost(value: object) -> AnyCost | Learned:
             "batch_cost",
             value,
             "be Learned without `by`",
-            "a batch has no payload to tell kinds by",
+            "a batch has no payload by which kinds could differ",
         )
     return value
 
 
 class Watcher:
-    """Receives the batches of the operations made for it. Short-lived ones are cheap.
+    """Receives the batches of the operations made for it. A Watcher takes little time to make.
 
-    * `on_batch`: takes `list[Operation]`. A plain function runs on a thread, an `async def`
-      on the Batcher's event loop; many run at once. Raising means that the batch failed.
+    * `on_batch`: takes `list[Operation]`. A plain function runs on a thread, an `async def` on the
+      Batcher's event loop; many run at the same time. Raising means that the batch failed.
     * `max_attempts`: how often an operation may be raised in all.
-    * `max_batch_size`: how many operations a batch may hold. None: as many as there are.
-    * `max_operation_time`: how long the callback may take before its batch is abandoned;
-      None: what the Batcher says.
+    * `max_batch_size`: how many operations a batch may hold. None: as many as wait.
+    * `max_operation_time`: how long the callback may take before its batch is abandoned; None: the
+      Batcher's max_operation_time.
     * `retry`: a tenacity wait strategy, or a pair `(wait, stop)`: a failed batch is raised
-      again by itself. Without it the batch has failed at once.
-    * `on_failure`: `on_failure(operations, error)` is handed what is given up.
-    * `batch_cost`: what a batch costs besides its operations, however many it holds: a number, or
-      a mapping such as `{"requests": 1}`. Each attempt pays it. Or `Learned(...)` without `by`: it
-      learns from batches that were settled as a whole.
+      again by itself. Without it a failed batch is given up.
+    * `on_failure`: `on_failure(operations, error)` receives operations that are given up.
+    * `batch_cost`: the cost of a batch in addition to its operations, however many it holds: a
+      number, or a mapping such as `{"requests": 1}`. Each attempt pays it. Or `Learned(...)`
+      without `by`: it learns from batches that were settled as a whole.
     * `retry_abandoned`: whether abandoned batches are retried like failed ones, and so also
-      handed to `on_failure` once they are given up.
+      passed to `on_failure` once they are given up.
 
     None of these changes later. A generator function is refused. Thread-safe.
 
@@ -148,23 +150,23 @@ class Watcher:
                 "retry_abandoned",
                 UNSHOWN,
                 "go with a retry or an on_failure",
-                "retry=tenacity.wait_fixed(1), for example, tries what is abandoned again after a "
-                "second, and on_failure takes it",
+                "retry=tenacity.wait_fixed(1), for example, tries abandoned batches again after a "
+                "second, and on_failure receives them",
             )
-        # By identity, since a class of the user's may define `==`. Other threads may add to it
-        # while one waits: `valuerefs` copies it by one step, which iterating does not.
+        # The keys are identities, since a user's class may define `==`. Other threads may add items
+        # while one waits: `valuerefs` copies all in one step, which iterating does not.
         self._batchers: weakref.WeakValueDictionary[int, Waitable] = weakref.WeakValueDictionary()
         self._home: object = None
-        """Whose door its operations may pass without a closer look: see Admission."""
+        """The engine thread whose Batcher has checked this Watcher: see Admission."""
 
     @property
     def on_batch(self) -> OnBatch:
-        """What takes its batches."""
+        """The function that receives batches."""
         return self._terms.on_batch.function
 
     @property
     def on_failure(self) -> OnFailure | None:
-        """What takes the operations that are given up."""
+        """The function that receives operations that are given up."""
         return None if self._terms.on_failure is None else self._terms.on_failure.function
 
     @property
@@ -184,7 +186,8 @@ class Watcher:
 
     @property
     def batch_cost(self) -> AnyCost:
-        """What a batch costs besides its operations; the present estimate, if it is learned."""
+        """The cost of a batch in addition to its operations; the present estimate, if it is
+        learned."""
         return self._terms.present_batch_cost
 
     @property
@@ -193,10 +196,11 @@ class Watcher:
         return self._terms.retry_abandoned
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Waits until none of its operations is left; False if that takes too long.
+        """Wait until none of its operations is left; False if that takes longer than `timeout`.
 
-        Failed operations have been handed over by then. What others go on enqueueing for
-        this watcher is waited for as well. ImproperOrderError if nobody has started the Batcher.
+        Operations that are given up have been passed to `on_failure` by then. Operations that other
+        threads enqueue meanwhile are waited for as well. ImproperOrderError if the Batcher was not
+        started.
         """
         limit = left = optional_seconds("timeout", timeout, zero=True)
         began = time.monotonic()

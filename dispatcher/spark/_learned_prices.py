@@ -1,12 +1,12 @@
-"""Costs of rows that are learned. Rows are divided into batches by the cost with which learning
-starts, since a replay has to make the same batches; a batch is charged what was learned by then.
+"""Learned costs of rows. Rows are divided into batches by the cost with which learning starts,
+since a replay has to make the same batches. A batch is charged by the present estimate.
 
 Each process learns by itself: tasks that run in it one after the other share what they learn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ def check_learned(name: str, learned: Learned, *, of_dimension: bool = False) ->
 
 
 def starts_of(cost: Any) -> Any:
-    """Return `cost` with the numbers with which learning starts, in place of what is learned."""
+    """Return `cost` with each Learned replaced by the number with which it starts."""
     if isinstance(cost, Learned):
         start = cost.estimate_at_first
         return dict(start) if isinstance(start, Costs) else start
@@ -36,7 +36,7 @@ def starts_of(cost: Any) -> Any:
 
 
 def learned_of(cost: Any) -> dict[str, Learned]:
-    """Return what is learned, by dimension: "" where costs are numbers."""
+    """Return the Learned costs in `cost`, by dimension: "" where costs are numbers."""
     if isinstance(cost, Learned):
         start = cost.estimate_at_first
         return dict.fromkeys(start, cost) if isinstance(start, Costs) else {"": cost}
@@ -47,18 +47,19 @@ def learned_of(cost: Any) -> dict[str, Learned]:
 
 @dataclass(frozen=True, slots=True)
 class LearnedPrices:
-    """What is learned of the costs of rows, by dimension."""
+    """The learned costs of rows, by dimension."""
 
     by_dimension: Mapping[str, Learned]
     starts: Mapping[str, float]
 
     @classmethod
     def of(cls, learned: Mapping[str, Learned], starts: Mapping[str, Any]) -> LearnedPrices:
-        """Those that are `learned`, where rows cost `starts`; both in the form of the limit."""
+        """Return the prices for `learned`, where rows cost `starts` at first; both in the limit's
+        form."""
         return cls(learned, {name: float(starts[name]) for name in learned})
 
     def factors(self) -> Mapping[str, float]:
-        """Return the present estimates, as parts of the starts."""
+        """Return the present estimates, each divided by the cost with which it started."""
         return {
             name: _amount(learned.estimate(), name) / self.starts[name]
             for name, learned in self.by_dimension.items()
@@ -76,7 +77,7 @@ class LearnedPrices:
 
 
 class PackCost(KindOfCost):
-    """The cost of one batch, of which the rows learn."""
+    """The cost of one batch. Its actual cost updates the estimates of the rows."""
 
     __slots__ = ("_besides", "_prices", "_rows")
 
@@ -88,9 +89,13 @@ class PackCost(KindOfCost):
         self._rows = rows
 
     def learn(self, actual: AnyCost) -> None:
-        """Share what was paid for the rows among them."""
+        """Divide the actual cost of the rows equally among them, and learn from it."""
         if self._rows:
             self._prices.learn(actual - self._besides, self._rows)
+
+    def learners(self) -> Iterable[tuple[Learned, str]]:
+        """Return the costs that learn from the rows, each with its dimension."""
+        return ((learned, name) for name, learned in self._prices.by_dimension.items())
 
 
 def scaled(cost: AnyCost, factors: Mapping[str, float]) -> AnyCost:

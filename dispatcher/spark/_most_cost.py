@@ -1,4 +1,4 @@
-"""What the rows of a batch may cost at most, in each dimension of the limit. Pure."""
+"""The largest cost of the rows of a batch, in each dimension of the limit. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from limiters._costs import NUMBERS, AnyCost, Costs
 class MostCost:
     """An amount for each dimension in which a batch is bounded; "" where costs are numbers.
 
-    A cost of other dimensions than these is not bounded, and counts for nothing here. So a replay
-    is divided as it was begun, whatever the dimensions of the limit are by then.
+    A cost in other dimensions than these is not bounded, and is ignored here. So a replay is
+    divided as it was begun, even if the dimensions of the limit have changed.
 
     >>> most = MostCost.of({"requests": 10, "tokens": 90_000}, {"tokens": 5_000})
     >>> most.sizes_of(Costs({"tokens": 812}))
@@ -24,11 +24,11 @@ class MostCost:
     """
 
     amounts: tuple[tuple[str, float], ...] = ()
-    """In order of the dimensions' names."""
+    """Pairs of a dimension and an amount, sorted by dimension."""
 
     @classmethod
     def of(cls, *bounds: float | Mapping[str, float] | None) -> MostCost:
-        """In each dimension the smallest of `bounds`; None bounds nothing."""
+        """Return the smallest of `bounds` in each dimension; None bounds nothing."""
         smallest: dict[str, float] = {}
         for bound in bounds:
             for name, one in _named(bound):
@@ -36,33 +36,33 @@ class MostCost:
         return cls(tuple(sorted(smallest.items())))
 
     def less(self, cost: AnyCost) -> MostCost:
-        """What is left of it beside `cost`."""
+        """Return the bounds minus `cost`."""
         if not cost:
             return self
         return MostCost(tuple((name, one - _amount(cost, name)) for name, one in self.amounts))
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """The amounts alone."""
+        """The amounts, without their dimensions."""
         return tuple(one for _, one in self.amounts)
 
     def sizes_of(self, cost: AnyCost) -> tuple[float, ...]:
-        """What `cost` is of each of them."""
+        """Return the part of `cost` in each bounded dimension."""
         return tuple(_amount(cost, name) for name, _ in self.amounts)
 
     def beyond(self, cost: AnyCost) -> str | None:
-        """A dimension in which `cost` is more; None if it is in none."""
+        """Return a dimension in which `cost` exceeds the bound; None if there is none."""
         for name, one in self.amounts:
             if _amount(cost, name) > one:
                 return name
         return None
 
     def amount(self, dimension: str) -> float:
-        """That of `dimension`, which is one of these."""
+        """Return the bound of `dimension`, which must be bounded."""
         return dict(self.amounts)[dimension]
 
     def bounded(self, cost: AnyCost) -> AnyCost:
-        """`cost`, but no more than this in any dimension."""
+        """Return `cost`, reduced to the bound in each dimension that exceeds it."""
         if self.beyond(cost) is None:
             return cost
         if isinstance(cost, NUMBERS):
@@ -71,7 +71,7 @@ class MostCost:
         return Costs({name: min(one, most.get(name, one)) for name, one in cost.items()})
 
     def written(self) -> str:
-        """It, as it is stored.
+        """Return the text that is stored.
 
         >>> [MostCost.of(most).written() for most in (None, 500, {"calls": 1, "a b": 2})]
         ['-', '500.0', 'a%20b=2.0,calls=1.0']
@@ -84,7 +84,7 @@ class MostCost:
 
     @classmethod
     def read(cls, written: str) -> MostCost:
-        """What `written` is. ValueError if it is damaged."""
+        """Return the bounds that `written` stands for. ValueError if it is damaged."""
         if written == "-":
             return cls()
         if "=" not in written:
@@ -94,7 +94,7 @@ class MostCost:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether what is bounded are costs without dimensions, if anything is."""
+        """Whether the bounds are of costs without dimensions, or there are none."""
         return all(not name for name, _ in self.amounts)
 
 

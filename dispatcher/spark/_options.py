@@ -1,4 +1,4 @@
-"""How a task sends: what all sinks, `dispatch` and the format "dispatcher" have in common.
+"""Options of sending that all sinks, `dispatch` and the format "dispatcher" share.
 
 A field here is a keyword of each of them, and a line of its documentation; if it can be written as
 a text it is an option of the format, too.
@@ -30,11 +30,11 @@ from limiters._support.validation import (
 )
 
 MOST_AT_ONCE = 1_000
-"""How many batches a task may have in flight."""
+"""The largest number of batches that a task may have in flight."""
 
 
 def travels(name: str, value: object) -> None:
-    """Refuses what cannot be sent to executors: while the query starts, not in its middle."""
+    """Refuse a value that cannot be sent to executors, when the sink is made rather than later."""
     from pyspark import cloudpickle
 
     try:
@@ -90,7 +90,7 @@ def _concurrency(name: str, value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DeliveryOptions(CheckedOptions):
-    """How batches are sent. Plain values, that travel to the executors."""
+    """Options of how batches are sent. Plain values, which can be sent to executors."""
 
     handler: Target = field(
         kw_only=False,
@@ -112,8 +112,8 @@ class DeliveryOptions(CheckedOptions):
     batch_cost: float | Mapping[str, float] = field(
         default=0,
         metadata=about(
-            "what a batch costs besides its rows, however many it holds: a number, or a mapping "
-            "such as {'requests': 1, 'calls': 1}. Each attempt pays it",
+            "what a batch costs in addition to its rows, however many it holds: a number, or a "
+            "mapping such as {'requests': 1, 'calls': 1}. Each attempt pays it",
             _cost_of_batch,
         ),
     )
@@ -160,7 +160,7 @@ class DeliveryOptions(CheckedOptions):
         default=None,
         metadata=about(
             'where rows go that cannot be sent: a callable or "module:function" that takes rows '
-            "as dicts and a Context, from several threads at once, a DeadLetterTable or a "
+            "as dicts and a Context, on several threads, a DeadLetterTable or a "
             "DeadLetterTimeline. None: then the query fails",
             _dead_letters,
         ),
@@ -186,26 +186,28 @@ class DeliveryOptions(CheckedOptions):
 
 
 def for_tasks(options: DeliveryOptions) -> DeliveryOptions:
-    """These alone, of a sink that has others, and without what only a driver can have: a Column,
-    of which rows have the value."""
-    told = values_of(DeliveryOptions, options)
-    told["cost"] = without_those_of_spark(options.cost)
+    """Return the DeliveryOptions among `options`, without Columns: those exist on the driver only,
+    and rows carry their values."""
+    values = values_of(DeliveryOptions, options)
+    values["cost"] = without_those_of_spark(options.cost)
     made = object.__new__(
         DeliveryOptions
     )  # checked when the sink was made, not in each micro-batch
-    vars(made).update(told)
+    vars(made).update(values)
     return made
 
 
 def prices_of(options: DeliveryOptions) -> Prices:
-    """What rows and batches cost, by these options. ArgumentError if the limit has others."""
+    """Return the costs of rows and batches by these options. ArgumentError if the limit has other
+    dimensions."""
     most = options.max_batch_cost if isinstance(options, SizeOptions) else None
     return Prices.of(options.cost, options.batch_cost, most, options.limiter)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SizeOptions(DeliveryOptions):
-    """Those, and how large a batch may be, where rows are not built into batches before."""
+    """DeliveryOptions, with the largest size of a batch, where rows are not built into batches
+    before."""
 
     max_batch_size: int = field(default=500, metadata=about("rows in a batch at most", count))
     max_batch_cost: float | Mapping[str, float] | None = field(

@@ -1,8 +1,8 @@
-"""What rows and batches cost: what users say, in the dimensions of the limit.
+"""Costs of rows and batches as users give them, in the dimensions of the limit.
 
-A price is a number, a function of a row, or what Spark works out: an SQL expression or a Column.
-Where costs are numbers there is one price, of the dimension ""; also where the limit has one
-dimension with a name.
+A price is a number, a function of a row, or an SQL expression or a Column that Spark evaluates.
+Where costs are numbers there is one price, of the dimension ""; also where the limit has
+one dimension with a name.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from limiters.limits import BoundKind, Limits
 
 Price = Any
 TaskPrice = float | Callable[[Any], float]
-"""One that tasks work out."""
+"""A price that tasks evaluate."""
 
 
 def is_number(price: Price) -> bool:
-    """Whether it is known beforehand. Kinds of numbers are not looked at by type checkers."""
+    """Whether the price is a number. (Type checkers do not check numeric types.)"""
     return isinstance(price, (Real, Decimal))
 
 
 def check_cost(name: str, cost: Any, travels: Callable[[str, object], None]) -> None:
-    """Refuses what cannot be the cost of a row, whatever the limit."""
+    """Refuse a value that cannot be the cost of a row under any limit."""
     if isinstance(cost, Mapping):
         for dimension, price in cost.items():
             if not (isinstance(dimension, str) and dimension):
@@ -61,19 +61,20 @@ def _check_price(name: str, price: Price, travels: Callable[[str, object], None]
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What rows and batches cost, in the form in which the limit adds costs up."""
+    """Costs of rows and batches, in the form in which the limit adds costs up."""
 
     of_row: Mapping[str, Price]
     of_batch: AnyCost
-    """What a batch costs besides its rows."""
+    """The cost of a batch in addition to its rows."""
     chosen: MostCost
-    """What all rows of a batch may cost, by `max_batch_cost` alone."""
+    """The largest cost of all rows of a batch by `max_batch_cost` alone."""
     most: MostCost
-    """The same, if the limit is to be able to grant it."""
+    """The largest cost of all rows of a batch by `max_batch_cost` and by what the limit can
+    grant."""
     form: CostForm
-    """That in which the limit adds costs up."""
+    """The form in which the limit adds costs up."""
     learned: LearnedPrices
-    """What is learned of the costs of rows."""
+    """The learned costs of rows."""
 
     @classmethod
     def of(
@@ -83,15 +84,15 @@ class Prices:
         max_batch_cost: Any = None,
         limiter: LimiterConfig | None = None,
     ) -> Prices:
-        """ArgumentError if they are not of the limit's dimensions, or if a batch that has no rows
-        would cost too much."""
+        """Return the prices. ArgumentError if they are not in the limit's dimensions, or if a batch
+        without rows would cost too much."""
         cost, learned = starts_of(cost), learned_of(cost)
         granted = None if limiter is None else limiter.build()
         limits = None if granted is None else granted.limits
         form = CostForm(limits, named=limits is None and isinstance(cost, Mapping))
         of_batch = form.normal("batch_cost", checked_cost("batch_cost", batch_cost))
         most = MostCost.of(None if granted is None else granted.max_capacity)
-        _check_batch(batch_cost, of_batch, most, "what the limit can grant at once")
+        _check_batch(batch_cost, of_batch, most, "the largest cost that the limit can grant")
         chosen = UNBOUNDED
         if max_batch_cost is not None:
             bound = checked_bound("max_batch_cost", max_batch_cost)
@@ -111,8 +112,9 @@ class Prices:
         )
 
     def check_calls(self, longest: float) -> None:
-        """Refuse calls that the limit does not count, or that may last longer than it goes by.
-        Tasks do not know the costs that Spark works out, so this is for drivers."""
+        """Refuse calls that take no slot of the limit, or that may last longer than the limit's
+        max_operation_time. Only drivers call this: tasks do not have the costs that Spark
+        evaluates."""
         limits = self.form.limits
         if limits is None:
             return
@@ -128,7 +130,7 @@ class Prices:
 
     @property
     def of_spark(self) -> dict[str, Price]:
-        """Those that Spark works out: SQL expressions and Columns."""
+        """The prices that Spark evaluates: SQL expressions and Columns."""
         return {
             name: price
             for name, price in self.of_row.items()
@@ -137,7 +139,7 @@ class Prices:
 
     @property
     def of_tasks(self) -> dict[str, TaskPrice]:
-        """All others."""
+        """The prices that tasks evaluate: numbers and functions."""
         return {
             name: price if callable(price) else float(price)
             for name, price in self.of_row.items()
@@ -146,13 +148,14 @@ class Prices:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Those in which anything costs."""
+        """The dimensions in which rows or batches cost something."""
         of_batch = ("",) if isinstance(self.of_batch, NUMBERS) else tuple(self.of_batch)
         return tuple(dict.fromkeys((*self.of_row, *(of_batch if self.of_batch else ()))))
 
 
 def checked_bound(name: str, bound: Any) -> AnyCost:
-    """`bound`, a number or a mapping of dimensions to numbers, all more than zero."""
+    """Return `bound`. ArgumentError unless it is a number or a mapping of dimensions to numbers,
+    all more than zero."""
     if not isinstance(bound, Mapping):
         return amount(name, bound)
     for dimension, one in bound.items():
@@ -161,7 +164,7 @@ def checked_bound(name: str, bound: Any) -> AnyCost:
 
 
 def without_those_of_spark(cost: Any) -> Any:
-    """`cost` without what only a driver can have."""
+    """Return `cost` without the prices that Spark evaluates."""
     if isinstance(cost, Mapping):
         return {name: one for name, one in cost.items() if _is_of_tasks(one)}
     return cost if _is_of_tasks(cost) else 0
@@ -173,7 +176,8 @@ def _is_of_tasks(cost: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CostForm:
-    """In which form costs are added up: that of the limit, or, without one, that of a row's."""
+    """The form in which costs are added up: that of the limit, or, without one, that of a row's
+    cost."""
 
     limits: Limits | None
     named: bool
@@ -188,7 +192,8 @@ class CostForm:
         return frozenset("" if self.limits.is_scalar else one.dimension for one in slots)
 
     def normal(self, name: str, cost: AnyCost) -> AnyCost:
-        """`cost` in this form. ArgumentError of the argument `name` if it cannot be."""
+        """Return `cost` in this form. ArgumentError of the argument `name` if that is
+        impossible."""
         if self.limits is not None:
             return self.limits.normal(name, cost)
         if isinstance(cost, Costs) is self.named:
@@ -200,7 +205,7 @@ class CostForm:
         raise ArgumentError(name, given, f"be {like}, as cost is")
 
     def by_dimension(self, cost: Any) -> dict[str, Price]:
-        """The prices of a row."""
+        """Return the prices of a row by dimension."""
         limits = self.limits
         if isinstance(cost, Mapping):
             # Only the names matter here, and that slots are whole.

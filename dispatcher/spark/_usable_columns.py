@@ -1,4 +1,4 @@
-"""Which columns can say whose a row is, and when it was: for sinks and for stateful steps alike."""
+"""The types of columns that sinks and stateful steps can use as subjects, times and numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CLOCKS = (types.TimestampType, types.TimestampNTZType)
 
 @dataclass(frozen=True)
 class Use:
-    """What a column is for: the types that serve, and how a user makes one of them."""
+    """A use of a column: the types that can serve, and how a user makes a column of such a type."""
 
     types: tuple[type[types.DataType], ...]
-    told: str
+    description: str
     cast: str
 
 
@@ -33,7 +33,7 @@ NAMES_IN_STATE = Use(
     "a text, a whole number, a boolean, a date or binary, so that equal ones are the same for sure",
     "cast({} as string)",
 )
-"""What names something that the state is kept by."""
+"""Columns of names by which a state is kept."""
 
 NAMES_TO_SEND = Use(
     (*NAMES_IN_STATE.types, types.TimestampType, types.DecimalType),
@@ -41,32 +41,33 @@ NAMES_TO_SEND = Use(
     "ones are the same for sure",
     NAMES_IN_STATE.cast,
 )
-"""What names something whose rows a sink sends in order."""
+"""Columns of names, such as subjects, whose rows a sink sends in order."""
 
 TIMES_IN_STATE = Use(
     (*CLOCKS, *WHOLE_NUMBERS, *FLOATS), "a timestamp or a number, no decimal", "to_timestamp({})"
 )
-"""Times that spans are added to."""
+"""Columns of times to which a stateful step adds spans."""
 
 TIMES_TO_SEND = Use(
     (*TIMES_IN_STATE.types, types.DateType),
     "a timestamp, a date or a number, no decimal",
     TIMES_IN_STATE.cast,
 )
-"""Times that say in which order a sink sends."""
+"""Columns of times by which a sink sorts."""
 
 NUMBERS = Use((types.NumericType,), "a number", "cast({} as double)")
-"""What says how much something is."""
+"""Columns of amounts, such as costs."""
 
 
 def column_name(parameter: str, name: object) -> None:
-    """Refuses what names no column."""
+    """Refuse a value that cannot be the name of a column."""
     if not (isinstance(name, str) and name):
         raise ArgumentError(parameter, name, "be the name of a column")
 
 
 def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> types.StructField:
-    """The column called `name`. ArgumentError if there is none, or it cannot serve as that."""
+    """Return the column called `name`. ArgumentError if there is none, or its type does not fit
+    `use`."""
     column_name(parameter, name)
     for field in schema:
         if field.name == name:
@@ -87,7 +88,7 @@ def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> 
         raise ArgumentError(
             parameter,
             name,
-            f"be a column that is {use.told}",
+            f"be a column that is {use.description}",
             f"it is a {kind}. Cast it before: "
             f"df.withColumn({name!r}, expr({use.cast.format(name)!r}))",
         )
@@ -95,12 +96,12 @@ def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> 
 
 
 def is_collated(kind: types.DataType) -> bool:
-    """Whether it holds texts that are the same although they differ. Spark 3.5 knows none."""
+    """Whether texts of this type may be equal although they differ. Spark 3.5 has no such type."""
     return isinstance(kind, types.StringType) and kind.simpleString() != "string"
 
 
 def check_values(schema: types.StructType) -> None:
-    """Refuses columns whose values pyarrow has no type for."""
+    """Refuse columns for whose values pyarrow has no type."""
     for field in schema:
         if _holds(field.dataType, types.YearMonthIntervalType):
             raise ArgumentError(

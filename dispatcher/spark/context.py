@@ -1,4 +1,4 @@
-"""What a handler is given in addition to its rows."""
+"""The Context, which a handler is given in addition to its rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from limiters.errors import SettlementError
 
 _log = logging.getLogger("dispatcher.spark")
 _hinted: set[str] = set()
-"""The queries of which this process has logged that a batch has no single subject."""
+"""The queries for which this process has logged that a batch has several subjects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +26,17 @@ class SubjectRows:
     start: int
     end: int
     first: datetime | date | float | None
-    """Their earliest time."""
+    """The earliest time of these rows."""
     last: datetime | date | float | None
-    """Their latest time."""
+    """The latest time of these rows."""
     key: str
-    """The same each time these rows are sent, in this batch or by themselves."""
+    """A key that is the same each time these rows are sent, in this batch or by themselves."""
     late: bool
-    """Whether later rows of the subject were sent already."""
+    """Whether later rows of the subject were sent before."""
 
 
 Settle = Callable[[Any, Any, Iterable[Any] | None], None]
-"""Takes a true cost, and the subject or the rows whose it is."""
+"""Takes an actual cost, and the subject or the rows that it belongs to."""
 
 
 def _without_call(actual: Any, subject: Any, rows: Iterable[Any] | None) -> None:
@@ -49,32 +49,32 @@ def _without_call(actual: Any, subject: Any, rows: Iterable[Any] | None) -> None
 class Context:
     """One batch on its way, for a handler that takes a second argument.
 
-    `first` and `last` are its earliest and its latest time: an aware datetime for a timestamp,
-    one without a zone for a timestamp_ntz, a date, or the number that it is. None of rows that
-    have no time.
+    `first` and `last` are its earliest and its latest time: an aware datetime for a timestamp, one
+    without a zone for a timestamp_ntz, a date, or a number. None if the rows have no time.
     """
 
     query: str
     batch_id: int
-    """The micro-batch."""
+    """The number of the micro-batch."""
     subject: Any
-    """Whose rows they are, if all are of one subject. None in a batch of several: see `subjects`,
-    or give the sink pack=False. With order="global" the lane's name."""
+    """The subject of the rows, if all have the same. None in a batch of several subjects: see
+    `subjects`, or give the sink pack=False. With order="global" it is the lane's name."""
     first: datetime | date | float | None
     last: datetime | date | float | None
     key: str
-    """The same each time this batch is sent, whoever sends it: hand it on, if the API knows
-    idempotency keys. Rows that are sent in no order are not the same batches in a replay: there
-    it is the same for each attempt of the Batcher only."""
+    """A key that is the same each time this batch is sent, also by another process: pass it on if
+    the API accepts idempotency keys. Rows that are sent in no order make other batches in a replay:
+    there the key is the same only for each attempt of the Batcher."""
     attempt: int
-    """1, and 2 when it is tried again by the Batcher."""
+    """The number of the attempt: 1, and 2 when the Batcher tries the batch again."""
     late: bool = False
-    """Whether later rows of its subjects were sent already: of all of them, or of none."""
+    """Whether later rows of its subjects were sent before. It holds for all subjects or for
+    none."""
     reason: str = ""
-    """For a handler of dead letters: why."""
+    """Why the rows were not sent; for a handler of dead letters."""
     subjects: tuple[SubjectRows, ...] = ()
-    """Which rows are whose, in the order of the rows. Empty where the rows of a subject do not lie
-    together: with order="global", and without an order."""
+    """The rows of each subject, in the order of the rows. Empty where the rows of a subject do not
+    lie together: with order="global", and without an order."""
     _settle: Settle = field(default=_without_call, init=False, repr=False, compare=False)
 
     def settle(
@@ -84,43 +84,44 @@ class Context:
         subject: Any = None,
         rows: Iterable[Any] | None = None,
     ) -> None:
-        """Says what this batch costs in truth, its `batch_cost` included: once that is known, or
+        """Give the actual cost of this batch, including its `batch_cost`: once it is known, or
         several times while an answer streams. With `subject`, one of `subjects` or its name, or
-        `rows`, the very objects that the handler was given (their numbers with rows="arrow"), what
-        these rows cost together.
+        `rows`, the very objects that the handler was given (their numbers with rows="arrow"), give
+        the cost of these rows together.
 
-        The last settlement of the same rows counts when the batch has ended; until then it counts
-        for no less than it was charged. Dimensions that are not named count as estimated. Each
-        attempt is charged, and settled, by itself.
+        The last settlement of the same rows counts when the batch has ended; until then the batch
+        counts at least as much as it was charged. Dimensions that are not named count as estimated.
+        Each attempt is charged and settled by itself.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError if the batch has
-        ended, or has not these rows. Thread-safe.
+        ended, or does not have these rows. Thread-safe.
         """
         self._settle(actual, subject, rows)
 
     def __reduce__(self) -> tuple[Callable[..., Context], tuple[type[Context], dict[str, Any]]]:
-        # Another process has the facts, and not the call.
-        told = {one.name: getattr(self, one.name) for one in self._facts() if one.init}
-        return _restored, (type(self), told)
+        # In another process there is no call to settle.
+        facts = {one.name: getattr(self, one.name) for one in self._facts() if one.init}
+        return _restored, (type(self), facts)
 
     def _facts(self) -> Iterable[Field[Any]]:
-        """The fields that say something of this batch."""
+        """Return the fields that describe this batch."""
         return fields(self)
 
 
-def _restored(kind: type[Context], told: dict[str, Any]) -> Context:
-    return kind(**{"subject": None, **told})
+def _restored(kind: type[Context], facts: dict[str, Any]) -> Context:
+    return kind(**{"subject": None, **facts})
 
 
 def settled_by(context: Context, settle: Settle) -> Context:
-    """`context` as that of a call that `settle` settles."""
+    """Return `context`, whose settlements are passed to `settle`."""
     object.__setattr__(context, "_settle", settle)
     return context
 
 
 class ContextOfSeveral(Context):
-    """One of a batch of several subjects. When a handler of a query reads its subject for the first
-    time in a process, the log says that there is none: it may expect batches of one subject."""
+    """The context of a batch of several subjects. When a handler of a query reads its subject for
+    the first time in a process, a warning is logged: the handler may expect batches of one
+    subject."""
 
     __slots__ = ()
 
@@ -130,7 +131,7 @@ class ContextOfSeveral(Context):
             _hinted.add(self.query)
             _log.warning(
                 "a handler%s has read context.subject, which is None in a batch of several "
-                "subjects: take context.subjects, which says which rows are whose, or give the "
+                "subjects: use context.subjects, which has the rows of each subject, or give the "
                 "sink pack=False",
                 f" of query {self.query!r}" if self.query else "",
                 extra={"happening": "subject-of-several", "query": self.query},
@@ -150,10 +151,10 @@ class ContextOfSeveral(Context):
 
 
 def key_of(*facts: object) -> str:
-    """A key that says who, what and when, the same in each process.
+    """Return a key of `facts`, which is the same in each process.
 
     >>> key_of("orders", 7, "meter-1") == key_of("orders", 7, "meter-1")
     True
     """
-    told = "\x1f".join(map(repr, facts)).encode()
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
+    text = "\x1f".join(map(repr, facts)).encode()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()

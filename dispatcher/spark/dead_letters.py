@@ -1,4 +1,4 @@
-"""Where batches go that failed for good, or must not be sent."""
+"""Targets for batches that failed for good or cannot be sent."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGEST_BODY = 250_000
-"""Of a message on a Timeline, in bytes."""
+"""The largest body of a message on a Timeline, in bytes."""
 SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "file")
-"""File systems that pyarrow opens by a URI."""
+"""Schemes of the file systems that pyarrow opens by a URI."""
 
 
 @dataclass(frozen=True)
 class DeadLetterTable:
     """Writes each batch as a Parquet file into the folder `path`, which Spark reads as a table.
 
-    An absolute path on a disk that all executors share, or a URI that pyarrow knows (s3://,
-    gs://, hdfs://, abfss://). A batch that is given up again replaces its file.
+    `path` is an absolute path on a disk that all executors share, or a URI that pyarrow can open
+    (s3://, gs://, hdfs://, abfss://). A batch that is given up again replaces its file.
 
     The columns are those of the rows, and `dead_reason`, `dead_query`, `dead_batch_id`.
     """
@@ -53,12 +53,12 @@ class DeadLetterTable:
                 "path",
                 self.path,
                 f"begin with one of {known}",
-                "pyarrow writes the files, and these are the schemes it knows: where Spark says "
-                "s3a://, say s3://",
+                "pyarrow writes the files, and these are the schemes it has: where Spark has "
+                "s3a://, use s3://",
             )
 
     def take(self, records: pa.RecordBatch, context: Context) -> None:
-        """Writes `records`, of which `context` says why they were not sent."""
+        """Write `records`. `context` has the reason why they were not sent."""
         import pyarrow as pa
         import pyarrow.parquet as pq
         from pyarrow.fs import FileSystem, LocalFileSystem
@@ -75,7 +75,7 @@ class DeadLetterTable:
         else:
             system, folder = LocalFileSystem(), self.path
         system.create_dir(folder, recursive=True)
-        # A name that begins with a dot is not read: half a file never is.
+        # Spark does not read files whose names begin with a dot, so it never reads half a file.
         half = f"{folder}/.{context.key}.parquet"
         pq.write_table(table, half, filesystem=system)
         system.move(half, f"{folder}/{context.key}.parquet")
@@ -83,10 +83,10 @@ class DeadLetterTable:
 
 @dataclass(frozen=True, repr=False)
 class DeadLetterTimeline:
-    """Creates a message for each batch on `topic` of a Timeline in the Redis at `url`, for a
-    worker to take, or several if it is large: JSON with reason, query, batch_id, subject and
-    rows. What JSON does not know is written as a text. A batch that is given up again is the
-    same message.
+    """Creates a message for each batch on `topic` of a Timeline in the Redis at `url`, for a worker
+    to handle, or several messages if the batch is large. A message is JSON with reason, query,
+    batch_id, subject and rows; values that JSON does not have are written as texts. A batch that is
+    given up again is the same message.
     """
 
     url: str
@@ -94,7 +94,7 @@ class DeadLetterTimeline:
     prefix: str = "dispatcher"
 
     def __post_init__(self) -> None:
-        # Otherwise a mistake shows only when the first batch is given up.
+        # A mistake would otherwise show only when the first batch is given up.
         if not isinstance(self.url, str):
             raise ArgumentError(
                 "url", self.url, "be a URL that executors can be given, such as redis://host:6379/0"
@@ -105,43 +105,43 @@ class DeadLetterTimeline:
         key_part("prefix", self.prefix)
 
     def take(self, records: pa.RecordBatch, context: Context) -> None:
-        """Creates messages of `records`, of which `context` says why they were not sent."""
+        """Create messages of `records`. `context` has the reason why they were not sent."""
         from dispatcher.timeline import Duplicate, Message, Timeline
 
-        said = {
+        facts = {
             "reason": context.reason,
             "query": context.query,
             "batch_id": context.batch_id,
             "subject": context.subject,
         }
         with closing(Timeline(self.url, self.topic, prefix=self.prefix)) as timeline:
-            told = timeline.producer("dead-letters").create(
+            outcomes = timeline.producer("dead-letters").create(
                 [
                     Message(body, id=f"{context.key}-{number}")
-                    for number, body in enumerate(_bodies(dicts(records), said))
+                    for number, body in enumerate(_bodies(dicts(records), facts))
                 ]
             )
-        for outcome in told:
+        for outcome in outcomes:
             if not (outcome.ok or isinstance(outcome, Duplicate)):
-                raise SparkSinkError(f"a dead letter was not taken by {self}: {outcome}")
+                raise SparkSinkError(f"{self} refused a dead letter: {outcome}")
 
     def __repr__(self) -> str:
         return f"DeadLetterTimeline({without_secrets(checked(self.url))!r}, {self.topic!r})"
 
 
-def _bodies(rows: list[Any], said: dict[str, Any]) -> Iterator[Any]:
-    """What is said of the rows, in as many messages as are needed."""
-    body = _as_json({**said, "rows": rows})
+def _bodies(rows: list[Any], facts: dict[str, Any]) -> Iterator[Any]:
+    """Return the bodies of as many messages as are needed: `facts` with some of `rows`."""
+    body = _as_json({**facts, "rows": rows})
     if len(rows) > 1 and len(json.dumps(body)) > LARGEST_BODY:
         half = len(rows) // 2
-        yield from _bodies(rows[:half], said)
-        yield from _bodies(rows[half:], said)
+        yield from _bodies(rows[:half], facts)
+        yield from _bodies(rows[half:], facts)
     else:
         yield body
 
 
 def _as_json(value: Any) -> Any:
-    """The same, and as a text what JSON does not know: NaN is such a value too."""
+    """Return `value` with all values that JSON does not have, such as NaN, as texts."""
     if isinstance(value, dict):
         return {str(key): _as_json(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -152,7 +152,7 @@ def _as_json(value: Any) -> Any:
 
 
 def checked_target(target: object) -> None:
-    """Refuses what cannot be a target."""
+    """Refuse a value that cannot be a target."""
     if target is None or isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
         return
     if callable(target):
@@ -171,16 +171,16 @@ def checked_target(target: object) -> None:
 
 
 class DeadLetters(Protocol):
-    """What takes rows that are not sent. It is called from several threads at once, and what it
-    was given is safe when it has returned, or what it returned was awaited."""
+    """A target for rows that are not sent. It is called on several threads at the same time. The
+    rows are stored when `take` has returned, or when the awaitable that it returned has ended."""
 
     def take(self, records: pa.RecordBatch, context: Context) -> Awaitable[object] | None:
-        """Takes `records`; `context` says why."""
+        """Store `records`. `context` has the reason why they were not sent."""
         ...
 
 
 class _Function:
-    """A function of the user's, which takes rows as dicts."""
+    """A user's function, which is given rows as dicts."""
 
     def __init__(self, target: Target) -> None:
         self._handler = load(target)
@@ -194,7 +194,7 @@ class _Function:
 
 
 def dead_letters_of(target: Any) -> DeadLetters | None:
-    """Where `target`, as the user gave it, has rows go."""
+    """Return the target that a user gave as `target`."""
     if target is None or isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
         return target
     return _Function(target)

@@ -1,4 +1,4 @@
-"""What can go wrong with a sink; each error says what to do."""
+"""Errors of sinks. Each message has the change that fixes the problem."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dispatcher.errors import DispatcherError
 
 
 class SparkSinkError(DispatcherError):
-    """Something about a Spark sink."""
+    """The base of the errors of a Spark sink."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
 
     def again(self) -> Self:
-        """A new error that says the same, with this one as its cause: for whatever raises it to
-        several callers. One instance would gather the frames of all of them, and keep alive
-        what these were given."""
+        """Return a new error with the same message and this one as its cause, so that each of
+        several callers gets its own. One instance would collect the frames of all of them, and keep
+        their values alive."""
         error = copy.copy(self)
         error.__cause__ = self
         return error
 
 
 class SupersededError(SparkSinkError):
-    """Another run sends for this query by now: this one must not."""
+    """Another run now sends for this query, so this one must stop."""
 
 
 class LedgerError(SparkSinkError):
-    """The Redis that remembers what was acknowledged gave no answer, or refused."""
+    """The Redis that keeps the ledger gave no answer, or refused a request, or has lost data."""
 
 
 class LimitAwayError(SparkSinkError):
@@ -36,8 +36,8 @@ class LimitAwayError(SparkSinkError):
 
 
 class ChangedSinkError(SparkSinkError):
-    """A micro-batch was begun by a sink that cuts it in another way or with other rows, or what was
-    sent before it is known in another kind of time."""
+    """A micro-batch was begun by a sink that cuts it in another way or with other rows, or the
+    times in the ledger are of another kind."""
 
 
 class MovedCheckpointError(SparkSinkError):
@@ -45,11 +45,12 @@ class MovedCheckpointError(SparkSinkError):
 
 
 class UnusableRowsError(SparkSinkError):
-    """Rows have no subject or no time, and nobody said what becomes of such rows."""
+    """Rows cannot be sent, for example without a subject or a time, and there is no target for dead
+    letters."""
 
 
 class RowsFailedError(DispatcherError):
-    """A handler has named rows of a batch that failed, and gave no other cause."""
+    """A handler has named rows of a batch that failed, and has given no other cause."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What became of a micro-batch, for the driver."""
+"""The results of a micro-batch, for the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from limiters._costs import AnyCost, Costs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
     """One micro-batch that has ended. `query_id`, `run_id` and `batch_id` are those of Spark's
-    StreamingQueryProgress, empty where Spark does not tell them (Connect)."""
+    StreamingQueryProgress; the first two are empty where Spark does not provide them (Connect)."""
 
     query: str
     query_id: str
@@ -18,34 +18,34 @@ class MicroBatch:
     batch_id: int
     rows: int
     batches: int
-    """How many the handler took."""
+    """The number of batches that the handler took."""
     calls: int
-    """How often the handler was called, attempts that failed included."""
+    """The number of calls of the handler, including attempts that failed."""
     sent_rows: int
     replayed_rows: int
-    """Left out, since they were acknowledged before."""
+    """Rows that were left out, since they were acknowledged before."""
     late_rows: int
     rejected_rows: int
-    """Given to dead letters."""
+    """Rows that were given to dead letters."""
     held_rows: int
-    """Which wait in the gate for the registration of their subject."""
+    """Rows that wait in the gate for the registration of their subject."""
     retries: int
     throttled: int
     cost: AnyCost
-    """Of all attempts: a number, or a mapping where the limit has several dimensions."""
+    """The cost of all attempts: a number, or a mapping where the limit has several dimensions."""
     waited: float
-    """The seconds that batches waited for capacity and for their turn, on average."""
+    """The average time in seconds that a batch waited for capacity and for its turn."""
     longest_wait: float
-    """The seconds that one batch waited at most, also if its rows were rejected in the end."""
+    """The longest time in seconds that a batch waited, also if its rows were rejected later."""
     handling: float
-    """The seconds that a call of the handler took, on average."""
+    """The average time in seconds of a call of the handler."""
     seconds: float
-    """The whole micro-batch took so long."""
+    """The time in seconds of the whole micro-batch."""
     claiming: float
-    """Of that, until nobody else could send any more."""
+    """The part of `seconds` before this run could send: it waited until no other run could."""
     used: float | None
-    """Which part of the shared capacity it used, while it sent: of several dimensions, in the one
-    of which that was most."""
+    """The part of the shared capacity that it used while it sent: the largest part over all
+    dimensions."""
 
     def __str__(self) -> str:
         used = "" if self.used is None else f", {self.used:.1%} of the capacity"
@@ -58,7 +58,7 @@ class MicroBatch:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """All of it, for a log or JSON."""
-        told = asdict(self)
-        told["cost"] = dict(self.cost) if isinstance(self.cost, Costs) else self.cost
-        return told
+        """Return all fields, for a log or JSON."""
+        fields = asdict(self)
+        fields["cost"] = dict(self.cost) if isinstance(self.cost, Costs) else self.cost
+        return fields

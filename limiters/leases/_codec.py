@@ -15,7 +15,7 @@ from typing import Any
 
 from limiters.errors import Sendable
 from limiters.leases._coordinator.certainty import agrees
-from limiters.leases._coordinator.shares import Level
+from limiters.leases._coordinator.shares import Filling, Level
 from limiters.leases._coordinator.state import (
     BoundPermit,
     BoundState,
@@ -24,6 +24,7 @@ from limiters.leases._coordinator.state import (
     Ramp,
     Record,
     Registry,
+    RoundSums,
     Waiter,
 )
 from limiters.leases._format import (
@@ -217,7 +218,8 @@ def read_limit(
     del value["instances"]
     ledgers = _lists(fields[b"ledger"], [one.pop("ledger") for one in parts])
     returning = _lists(fields[b"returning"], [one.pop("returning") for one in parts])
-    bounds = [_bound(*one) for one in zip(parts, ledgers, returning, strict=True)]
+    lots = _lists(fields[b"lots"], [one.pop("lots") for one in parts])
+    bounds = [_bound(*one) for one in zip(parts, ledgers, returning, lots, strict=True)]
     terms = Terms(
         tuple(one.terms for one in bounds),
         layout=as_text(fields[b"layout"]),
@@ -241,7 +243,7 @@ def read_limit(
     )
 
 
-def _bound(value: dict[str, Any], ledger: Entries, returning: Entries) -> BoundState:
+def _bound(value: dict[str, Any], ledger: Entries, returning: Entries, lots: Entries) -> BoundState:
     terms = BoundTerms(**{name: value.pop(name) for name in _BOUND_TERMS[:4]})
     if fault_of_bound(terms):
         raise ValueError(f"no bound has this {fault_of_bound(terms)}")
@@ -254,6 +256,12 @@ def _bound(value: dict[str, Any], ledger: Entries, returning: Entries) -> BoundS
         returning=[(at, int(units)) for at, units in returning],
         fair=Level(value.pop("fair_units"), value.pop("fair_weight")),
         level=Level(value.pop("level_units"), value.pop("level_weight")),
+        sums=RoundSums(
+            fair=Filling(*(value.pop(f"sum_fair_{name}") for name in _FILLING)),
+            level=Filling(*(value.pop(f"sum_level_{name}") for name in _FILLING)),
+            lots={lot: int(count) for lot, count in lots},
+            **{name: value.pop(f"sum_{name}") for name in _SUMS},
+        ),
         **value,
     )
 
@@ -263,7 +271,9 @@ def header_checksum(packed: bytes, fields: Mapping[bytes, bytes]) -> bytes:
     return checksum(b"header", b"\0".join([packed[8:], *(fields[name] for name in _TEXTS)]))
 
 
-_TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"queue")
+_TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"lots", b"queue")
+_FILLING = ("used", "limited", "weight")
+_SUMS = ("needs", "shares", "aside", "satisfied", "rights", "lacking")
 
 
 def _whole_header(fields: Mapping[bytes, bytes]) -> bytes:

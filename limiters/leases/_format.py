@@ -54,10 +54,12 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
-FEW_A_SECOND = 6
+FEW_A_SECOND, FEW_WITHOUT_SHARE = 4, 1.5
 """Where a limit has several windows, so many batches in each second of one are few, up to
-WHOLE_BATCHES. Batches differ in what they cost of each window, and a batch needs room in all of
-them at once: of shares of few batches, much is unused in one while another one is full."""
+WHOLE_BATCHES; and so many times as many for an instance that holds no share, so that it does not
+change with each batch that costs more or less. Batches differ in what they cost of each window, and
+a batch needs room in all of them at once: of shares of few batches, much is unused in one while
+another one is full."""
 
 EASED = 0.8
 """This part of what is left of a bound that is not short, while another one is, may be held by
@@ -70,15 +72,20 @@ would leave large batches too little of their fair share, more the shares of oth
 QUEUE_LENGTH = 32
 """How many of those who wait for a permit the header keeps."""
 
-INSTANCES_PER_MS = 10
-"""Shares are computed again when they are older than a millisecond for so many instances."""
+VISITS_PER_MS, LEAST_VISITS, MOST_VISITS = 8, 4, 64
+"""How many instances a request visits for each millisecond since the last one, so that the limit is
+divided again; at least, and at most. So what a request costs does not grow with their number."""
 
-MAX_ROUNDS = 64
-"""How many rounds the computation of fair shares takes at most."""
+CALM = 8
+"""A level that moves by more than this part of it is not where it is going to stay."""
 
 SHAPE = 2**19
 """In parts of this, rounded up, the ratio of a need to the dominant one of its instance is kept: so
 the sum of these by weight, over as many instances as there may be, is exact."""
+
+USE_PARTS = 2**39
+"""In so many parts of a whole bound its use is counted: so the sum of these, over as many instances
+as there may be, is exact."""
 
 EPOCH_INTERVALS = 8
 """For so many sync intervals an instance has a right to one of the slots that are left over."""
@@ -89,7 +96,7 @@ PLACES = 2**16
 GOLDEN_PLACES = 40_503
 """The golden part of these: numbers in sequence, times this, are spread evenly over the places."""
 
-LOTS, LOT_BUCKETS = 1_024, 2_048
+LOTS, LOT_BUCKETS = 32, 64
 """Into how many parts a fraction of a slot is divided; and how many parts are counted: more, where
 slots are left over because others need less."""
 
@@ -141,6 +148,12 @@ MAX_NAME, MAX_TEXT = 200, 1_000
 MAX_ENTRIES = 1_000
 """How many entries of spending a request has at most. Slices of a period are far fewer."""
 
+BLOCK = 32
+"""In blocks of so many names a limit keeps the order in which instances have arrived."""
+
+BLOCK_PREFIX = "#"
+"""In front of the number of a block, as a field of a hash."""
+
 MAX_INSTANCES = 10_000
 """How many instances a limit has at most. Others are refused until one of these has left."""
 
@@ -183,6 +196,8 @@ _CONSTANTS = (
     "MAX_NAME",
     "MAX_TEXT",
     "MAX_ENTRIES",
+    "BLOCK",
+    "BLOCK_PREFIX",
     "MAX_INSTANCES",
     "MAX_NAMES",
     "MAX_TOTALS",
@@ -196,12 +211,16 @@ _CONSTANTS = (
     "WHOLE_BATCHES",
     "FEW_BATCHES",
     "FEW_A_SECOND",
+    "FEW_WITHOUT_SHARE",
     "EASED",
     "ROUNDED_UP",
     "QUEUE_LENGTH",
-    "INSTANCES_PER_MS",
-    "MAX_ROUNDS",
+    "VISITS_PER_MS",
+    "LEAST_VISITS",
+    "MOST_VISITS",
+    "CALM",
     "SHAPE",
+    "USE_PARTS",
     "EPOCH_INTERVALS",
     "PLACES",
     "GOLDEN_PLACES",
@@ -359,15 +378,19 @@ RECORD_BOUND = SCANNED_BOUND + _fields(
 HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "factor:factor lease:lease version:count served:b "
-    "next_id:count arrivals:count instances:count kept_until due shares_at short_since "
-    "behind:delay epoch:count"
+    "next_id:count arrivals:count instances:count kept_until due collected:count next_due "
+    "shares_at short_since behind:delay epoch:count visited:count on_permits:count apart:b"
 )
 HEADER_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b "
     "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until whole:units "
     "pool:pool ledger:p returning:p stayed:f wave "
-    "fair_units:units fair_weight:count level_units:units level_weight:count "
-    "needs:count spare:f ease:f lot:count lacking:count"
+    "fair_units:amount fair_weight:count level_units:amount level_weight:count "
+    "needs:count spare:f ease:f lot:count lacking:count "
+    "sum_needs:count sum_shares:count "
+    "sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
+    "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "
+    "sum_satisfied:count sum_rights:count sum_lacking:count lots:p"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
@@ -380,7 +403,8 @@ SALT = f"limit {FORMAT}:"
 
 def lua_constants(text: str) -> str:
     """The constants that a Lua text names, as locals: a script has room for 200 of these in all."""
-    used = [name for name in _CONSTANTS if re.search(rf"\b{name}\b", text)]
+    words = set(re.findall(r"\w+", text))
+    used = [name for name in _CONSTANTS if name in words]
     return "".join(f"local {name} = {globals()[name]!r}\n" for name in used)
 
 
@@ -476,26 +500,36 @@ def _unpacked(targets: Iterable[str], count: int, packed: str, position: str = "
 
 
 def _scanner() -> str:
-    """Lua functions that return what a pass reads of a packed record: of the instance and of its
-    first bound, and where the next one begins; then of that. nil if a number cannot be one."""
+    """A Lua function that reads what a visit needs of a packed record: a table as that of
+    `read_record`, with these fields alone. nil if a number cannot be one."""
     own = {f"{field.name}_": field for field in SCANNED}
     bound = {f"{field.name}_": field for field in SCANNED_BOUND}
-    both, count = own | bound, len(own) + len(bound)
+
+    def table(fields: Iterable[Field]) -> str:
+        texts = (
+            f"{one.name} = {one.name}_ ~= 0"
+            if one.kind is FieldKind.FLAG
+            else f"{one.name} = {one.name}_"
+            for one in fields
+        )
+        return ", ".join(texts)
+
     return "\n".join(
         [
-            "local function scanned(packed, bounds)",
+            "local function scan_record(packed, bounds)",
             f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH}"
             f" + bounds * {8 * len(RECORD_BOUND)} then return nil end",
-            f"  local {', '.join(both)}, next_",
-            _unpacked([*both, "next_"], count, "packed"),
-            f"  if not ({_rule(both)}) then return nil end",
-            f"  return {', '.join(both)}, next_",
-            "end",
-            "local function scanned_bound(packed, position)",
-            f"  local {', '.join(bound)}, next_",
-            _unpacked([*bound, "next_"], len(bound), "packed", ", position"),
-            f"  if not ({_rule(bound)}) then return nil end",
-            f"  return {', '.join(bound)}, next_",
+            f"  local {', '.join(own)}, p",
+            _unpacked([*own, "p"], len(own), "packed"),
+            f"  if not ({_rule(own)}) then return nil end",
+            f"  local t = {{ bounds = {{}}, {table(SCANNED)} }}",
+            "  for b = 1, bounds do",
+            f"    local {', '.join(bound)}",
+            _unpacked([*bound, "p"], len(bound), "packed", ", p"),
+            f"    if not ({_rule(bound)}) then return nil end",
+            f"    t.bounds[b] = {{ {table(SCANNED_BOUND)} }}",
+            "  end",
+            "  return t",
             "end",
         ]
     )

@@ -26,7 +26,7 @@ def guard_for(duration: int) -> int:
 
 
 class Ledger:
-    """Entries (time stamp, cost), in order of time, one for each stamp. Sums are taken in that
+    """Entries (time stamp, cost), in order of time, one for each stamp. RoundSums are taken in that
     order, so that both implementations round alike.
 
     >>> ledger = Ledger([(100, 8.0), (200, 4.0)])

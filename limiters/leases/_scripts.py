@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
 
@@ -54,16 +55,25 @@ def source_of(*parts: str, server: str | None = None) -> str:
     Each part is a room of its own, with a table for what others use of it: a script has room for no
     more than 200 names. Only those of limit_server.lua and limit_keys.lua are seen everywhere.
     """
-    folder = files(__package__) / "lua"
-    text_of = {part: (folder / f"limit_{part}.lua").read_text("utf-8") for part in parts}
-    texts = [server if server is not None else (folder / "limit_server.lua").read_text("utf-8")]
-    for part in parts:
-        constants = lua_constants(text_of[part])
-        if part == "keys":
-            texts.append(constants + text_of[part])
-        else:
-            texts.append(f"local {part} = {{}}\ndo\n{constants}{text_of[part]}\nend")
-    return "\n".join([lua_prelude(), *texts])
+    clock = server if server is not None else _text_of("server")
+    return "\n".join((_prelude(), clock, *map(_room_of, parts)))
+
+
+@cache
+def _room_of(part: str) -> str:
+    text = _text_of(part)
+    constants = lua_constants(text)
+    if part == "keys":
+        return constants + text
+    return f"local {part} = {{}}\ndo\n{constants}{text}\nend"
+
+
+@cache
+def _text_of(part: str) -> str:
+    return (files(__package__) / "lua" / f"limit_{part}.lua").read_text("utf-8")
+
+
+_prelude = cache(lua_prelude)
 
 
 def _script(*parts: str) -> Script:

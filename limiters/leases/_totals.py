@@ -1,4 +1,4 @@
-"""Sums of what all instances of a limit have done, counted once each. Pure.
+"""RoundSums of what all instances of a limit have done, counted once each. Pure.
 
 Instances report what was added since what was counted before. Only a request of an instance that
 is known counts, and a request that is sent again counts once; the reply says whether it counted.

@@ -42,6 +42,7 @@ TEXTS_OF_HEADER = (
     b"layout",
     b"ledger",
     b"returning",
+    b"lots",
     b"queue",
 )
 TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
@@ -142,11 +143,11 @@ class Scene:
         ]
 
     def strays(self) -> list[bytes]:
-        """The fields of the limit that are neither of its header nor a record."""
+        """The fields of the limit that are none of its header, no record and no block of names."""
         return [
             one
             for one in self.client.hkeys(LIMIT)
-            if not one.startswith(b"=") and one not in TEXTS_OF_HEADER
+            if not one.startswith((b"=", b"#")) and one not in TEXTS_OF_HEADER
         ]
 
     def free(self) -> float:

@@ -203,7 +203,7 @@ def test_n5_slots_are_busy_and_everybody_has_a_turn(
     assert calls <= instances * end / INTERVAL * 1.5
 
 
-@pytest.mark.parametrize("lowered", [5, 20])
+@pytest.mark.parametrize("lowered", [5, pytest.param(20, marks=pytest.mark.long)])
 def test_c9_n1_fewer_slots_are_followed_and_more_are_used(lowered: int) -> None:
     longest = 2.0
     cluster = cluster_of(50, longest)

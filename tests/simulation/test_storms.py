@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import tuples
 from tests.simulation.judge import Allowance, Haste, Judgement, judge
 from tests.simulation.storms import STORMS
 from tests.simulation.weather import Weather
@@ -83,7 +84,7 @@ def test_v1_n1_n3_no_bound_is_over_in_any_storm(storm: str, seed: int, least: in
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("storm", "seed"), [("every-fault", 8), ("changes", 8)])
+@pytest.mark.parametrize(("storm", "seed"), tuples([("every-fault", 8), ("changes", 8)], every=2))
 def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str, seed: int) -> None:
     """Many have to wait there."""
     assert _judged(storm, seed).waits >= 20

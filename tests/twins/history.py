@@ -14,6 +14,7 @@ from limiters.leases._format import FORMAT, UNITS
 from limiters.leases._layout import BoundLayout, layout_of
 from limiters.leases._ledger import slice_end
 from limiters.leases._messages import (
+    BoundReply,
     BoundRequest,
     BoundTerms,
     Kind,
@@ -26,6 +27,14 @@ from limiters.leases._terms_change import BoundChange, LimitChange
 from tests.bounds import BoundedInstance
 from tests.twins.compared import differences, plain
 from tests.twins.stores import NAMES, InPython, InRedis, Scripts
+
+FLEET = Terms(
+    (BoundTerms.rate(50.0, 1_000), BoundTerms.in_flight(60, 500), BoundTerms.rate(900.0, 2_000)),
+    1.0,
+    400,
+    layout_of([BoundLayout("a"), BoundLayout("b", slots=True), BoundLayout("c")]),
+)
+"""The terms of a limit of many."""
 
 
 class DifferenceError(AssertionError):
@@ -82,7 +91,7 @@ class History:
             terms,
             interval=random.choice((0.1, 0.5)),
             weight=self._weight(),
-            label=random.choice(("", "host/1", "höst/2")),
+            label=random.choice(("", "host/1", "höst/2\n5\t2\t0\t\tsmall")),
         )
         share = random.choice((1e-4, 0.01, 0.03, 0.2, 0.5, 1.0))
         self.pieces[instance] = self.terms.capacity * share
@@ -130,6 +139,53 @@ class History:
             if round_ == 1:
                 self.clock += 1 + self.random.randrange(7_000)
         self._compare(NAMES[0])
+
+    def fleet(self, count: int, rounds: int) -> None:
+        """So many that a request visits only some of them: they ask in any order, and some fall
+        silent until what they held comes back."""
+        random, terms = self.random, FLEET
+        known: dict[int, Reply] = {}
+        for name in NAMES:
+            self._both("lose", name)
+        for round_ in range(1, rounds + 1):
+            silent = random.choice((0.0, 0.1, 0.9))
+            for at in random.sample(range(count), count):
+                self.clock += random.choice((0, 1, 1, 9))
+                if random.random() < silent:
+                    continue
+                last = known.get(at)
+                request = Request(
+                    f"instance{at:03}",
+                    round_,
+                    terms,
+                    tuple(self._of_fleet(bound, last, b) for b, bound in enumerate(terms.bounds)),
+                    born=last.born if last else 0,
+                    server=self.server,
+                    nonce=random.choice(self.nonces[-3:]),
+                    left=terms.lease if last else 0,
+                    weight=random.choice((1000, 1000, 1, 5000)),
+                    valid=200,
+                    interval=500,
+                )
+                reply = self._sync(NAMES[0], request)
+                known.pop(at, None)
+                if reply.kind is Kind.ANSWER:
+                    known[at] = reply
+            self.clock += random.choice((0, 100, 900))
+        self._compare(NAMES[0])
+
+    def _of_fleet(self, bound: BoundTerms, last: Reply | None, at: int) -> BoundRequest:
+        """Return the request of one instance for a bound: it keeps what it may, and its needs
+        change."""
+        random, known = self.random, last.bounds[at] if last else BoundReply()
+        need = bound.capacity * random.choice((0.0, 1e-3, 0.01, 0.1))
+        return BoundRequest(
+            units=min(known.units, known.keep),
+            released=max(0, known.units - known.keep),
+            need=math.ceil(need) if bound.slots else need,
+            ask=0.0 if bound.slots else random.choice((0.0, 0.0, 1.0)),
+            piece=0.0 if bound.slots else random.choice((0.0, 0.1, 1.0)),
+        )
 
     def _pass_time(self) -> None:
         random = self.random
@@ -576,6 +632,13 @@ def queue(scripts: Scripts, seed: int) -> int:
     return history.calls
 
 
+def fleet(scripts: Scripts, seed: int) -> int:
+    """Play a history of a limit that many instances share."""
+    history = History(scripts, seed, compare_every=25)
+    history.fleet(history.random.choice((60, 70, 130)), rounds=8)
+    return history.calls
+
+
 def bounds(scripts: Scripts, seed: int) -> int:
     """Play a history of a limit with one to four bounds, compared after each request."""
     return _played(Bounds(scripts, seed), 60)
@@ -601,6 +664,7 @@ HISTORIES: dict[str, Callable[[Scripts, int], int]] = {
     "long": long,
     "contention": contention,
     "queue": queue,
+    "fleet": fleet,
     "bounds": bounds,
     "long bounds": long_bounds,
     "settled": settled,

@@ -1,5 +1,5 @@
-"""What one plan may spend. All sums with what was granted are here, and in `budget_by_dimension`:
-the planner asks by lane and operation, and knows neither amounts nor dimensions."""
+"""The budget of one plan. All sums with granted capacity are here and in `budget_by_dimension`: the
+planner asks by lane and operation, and handles neither amounts nor dimensions."""
 
 from __future__ import annotations
 
@@ -16,65 +16,63 @@ from limiters._support.float_error import ALL_BUT_ERROR
 from limiters.limiter import Grant, RateLimiter
 
 BATCH_COST_PART = 0.03
-"""The part of a batch that its own cost may be where scarce budget makes batches smaller than full:
-each of them pays it once more."""
+"""The largest part of a batch's cost that may be its own batch cost, where a scarce budget makes
+batches that are not full: each additional batch pays it again."""
 
 
 class Budget(Protocol):
-    """What may be spent in one plan."""
+    """The budget of one plan."""
 
     @property
     def scarce(self) -> bool:
-        """Whether it matters who is served first."""
+        """Whether the budget may be too small for all, so that the order of service matters."""
         ...
 
     def take(self, operation: Operation) -> bool:
-        """Spends the cost of `operation`, for a batch that is open, if it is left."""
+        """Spend the cost of `operation`, for a batch that is open; False if too little is left."""
         ...
 
     def take_single(self, lane: Lane, operation: Operation) -> bool:
-        """Spends the cost of `operation`, and of the batch that it makes by itself, if it is
-        left."""
+        """Spend the cost of `operation` and of the batch that it makes by itself; False if too
+        little is left."""
         ...
 
     def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """Moves up to `most` of `waiting` into `batch`, as far as the budget goes."""
+        """Move up to `most` of `waiting` into `batch`, as far as the budget allows."""
         ...
 
     def opening(self, lane: Lane, head: Operation) -> tuple[float, AnyCost | None]:
-        """With how many operations the next batch of `lane` is full, which begins with `head`, and
-        the cost it waits for. None if there is enough for what it will gather, or for a burst: then
-        the batch is open, and what it costs besides its operations is spent."""
+        """Return with how many operations the next batch of `lane`, which begins with `head`, is
+        full, and the cost that it waits for. None if the budget suffices for its operations or for
+        a burst: then the batch is open, and its own cost is spent."""
         ...
 
 
 class Unlimited:
-    """No limit at all."""
+    """The budget without a limit: it allows everything."""
 
     scarce = False
 
     def take(self, operation: Operation) -> bool:
-        """Always."""
         return True
 
     def take_single(self, lane: Lane, operation: Operation) -> bool:
-        """Always."""
         return True
 
     def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """All of them, at the speed of C."""
+        """Move up to `most` of `waiting` into `batch` without a loop in Python."""
         next_ = waiting.popleft
         drawn = [next_() for _ in range(min(most, len(waiting)))]
         batch.operations += drawn
         batch.cost += cost_of(drawn)
 
     def opening(self, lane: Lane, head: Operation) -> tuple[float, AnyCost | None]:
-        """It waits for nothing."""
         return lane.full, None
 
 
 class Allowance:
-    """A fixed amount; `limit` is what batches may cost in a period, if they have to wait for it."""
+    """The budget of a fixed amount. `limit` is the capacity of a period, if batches have to wait
+    for capacity."""
 
     scarce = True
 
@@ -85,12 +83,13 @@ class Allowance:
 
     @classmethod
     def of(cls, grant: Grant, limiter: RateLimiter, ready: AnyCost) -> Allowance:
-        """What `limiter` has granted, where `ready` is the cost of all that could go out."""
+        """Return the budget of `grant`. `ready` is the cost of all operations that could be
+        raised."""
         limit = math.inf if grant.fits(ready) else limiter.capacity
         return cls(grant.amount, limiter.burst, limit)
 
     def take(self, operation: Operation) -> bool:
-        """Spends its cost if it is left, but for what sums of fractions are off by."""
+        """Spend its cost if it is left, except for the error of sums of floats."""
         cost: float = operation._cost
         if self.left < cost * ALL_BUT_ERROR:  # as `float_error.covers`, a call less
             return False
@@ -98,7 +97,7 @@ class Allowance:
         return True
 
     def take_single(self, lane: Lane, operation: Operation) -> bool:
-        """Spends its cost, and that of its batch, if it is left."""
+        """Spend its cost and that of its batch, if they are left."""
         cost: float = lane.batch_cost + operation._cost
         if self.left < cost * ALL_BUT_ERROR:
             return False
@@ -106,14 +105,15 @@ class Allowance:
         return True
 
     def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """From the front, until the next one does not fit."""
+        """Move operations from the front, until the next one does not fit."""
         while most and waiting and self.take(waiting[0]):
             batch.operations.append(operation := waiting.popleft())
             batch.cost += operation._cost
             most -= 1
 
     def opening(self, lane: Lane, head: Operation) -> tuple[float, AnyCost | None]:
-        """One that is full may be a little smaller, so that all of a period is used."""
+        """Return the size and the missing cost of the next batch. A full batch may be slightly
+        smaller, so that all capacity of a period is used."""
         own: float = lane.batch_cost
         first: float = head._cost
         enough = self._worth_waiting_for(own) if own else self.burst
@@ -125,20 +125,21 @@ class Allowance:
         cost = own + gathered
         if self.left < cost * ALL_BUT_ERROR:
             return full, cost
-        # What was forgiven to the sum is not lacking for its first operation.
+        # The tolerated error of the sum must not make the first operation fail.
         self.left = max(self.left - own, first)
         return full, None
 
     def _worth_waiting_for(self, batch_cost: float) -> float:
-        """What operations of a batch cost for which it waits, if it costs something itself: a burst
-        or more, of which `batch_cost` is no large part; but not more than a period has."""
+        """Return the cost of operations for which a batch with its own cost waits: a burst, or more
+        if `batch_cost` would otherwise be a large part, but not more than the capacity of a
+        period."""
         most = max(self.burst, self.limit)
         return max(0.0, min(most, max(self.burst, batch_cost / BATCH_COST_PART)) - batch_cost)
 
 
 def _gathered(lane: Lane, first: float, enough: float) -> tuple[float, bool]:
-    """What the operations of the next batch will cost, as far as they wait already, and whether
-    that is all of it: only whole ones of at most `enough` count, but for the `first`."""
+    """Return the cost of the operations of the next batch that wait already, and whether these are
+    all. Operations count while their sum is at most `enough`; the `first` always counts."""
     gathered = 0.0
     cost: float
     for cost in lane.next_costs():

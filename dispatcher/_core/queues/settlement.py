@@ -1,18 +1,20 @@
-"""What the callback of a batch says it costs in truth, and what follows for what was charged.
+"""Settlements: the actual costs that the callback of a batch gives, and the correction of its
+charge.
 
-While the callback runs, the limiter learns of it only if it costs more than was charged; all else
-it learns in the end. So settling operations one by one costs no more than noting it.
+While the callback runs, the limiter receives an actual cost only if it is higher than the charge;
+everything else is passed on at the end. So settling operations one by one is fast.
 """
 
 from __future__ import annotations
 
 import threading
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
 from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
-from limiters._costs import NUMBERS, AnyCost, Costs, greater
+from limiters._costs import NUMBERS, AnyCost, Costs, greater, lesser
 from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
@@ -21,13 +23,13 @@ if TYPE_CHECKING:
 
 
 _settling = threading.RLock()
-"""For all batches: it is held for a few steps. A signal handler may settle what its own thread was
-just settling."""
+"""The lock of all batches, which is only held for a few steps. It is reentrant, since a signal
+handler may settle in a thread that is settling."""
 
 
 def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, own: bool) -> None:
-    """Note that `operation` of `batch` costs `actual`; no less than estimated, unless the caller is
-    known to be of its `own` attempt."""
+    """Note that `operation` of `batch` costs `actual`, but at least as much as estimated, unless
+    the call is known to come from its `own` attempt."""
     checked = batch.costs.actual("actual", actual, operation._cost)
     if not own:
         checked = greater(checked, operation._cost)
@@ -36,7 +38,7 @@ def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, o
 
 
 def settle_whole(batch: OperationBatch, actual: object) -> None:
-    """All of `batch` costs `actual`."""
+    """Note that the whole `batch` costs `actual`."""
     estimated = batch.whole_cost
     checked = batch.costs.actual("actual", actual, estimated)
     with _settling:
@@ -44,8 +46,8 @@ def settle_whole(batch: OperationBatch, actual: object) -> None:
 
 
 def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
-    """The callback of `batch` returned, or raised `error`: it is settled no more. For the thread
-    that ran it."""
+    """End the settlement of `batch`, whose callback returned or raised `error`. Called on the
+    thread that ran it."""
     with _settling:
         if error is not None and not batch.has_returned and is_refused_uncharged(error):
             _settlement_of(batch)
@@ -59,37 +61,38 @@ def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
 
 
 def _settlement_of(batch: OperationBatch) -> BatchSettlement:
-    """That of `batch`; a new one if there was none, which is closed if it comes too late."""
+    """Return the settlement of `batch`, or a new one, which is closed if the callback has
+    returned."""
     if batch.settlement is None:
         batch.settlement = BatchSettlement(batch)
     return batch.settlement
 
 
 class BatchSettlement:
-    """Of one batch. Not thread-safe: used with the lock."""
+    """The settlement of one batch. Not thread-safe: callers hold the lock."""
 
-    __slots__ = ("_actual", "_batch", "_excess", "_said", "_whole", "closed")
+    __slots__ = ("_actual", "_batch", "_excess", "_is_reported", "_whole", "closed")
 
     def __init__(self, batch: OperationBatch) -> None:
         self._batch = batch
         self._actual: dict[int, tuple[Operation, AnyCost]] = {}
-        """By the identity of operations, what they cost."""
+        """The operations that were settled, with their actual costs, by their identities."""
         self._excess: AnyCost = 0
-        """What operations cost beyond the estimate, all together."""
+        """The sum of the amounts by which operations cost more than estimated."""
         self._whole: AnyCost | None = None
-        """What the batch costs, if that was said of all of it."""
-        self._said = False
-        """Whether the limiter has learned of any of that."""
+        """The actual cost of the batch, if it was settled as a whole."""
+        self._is_reported = False
+        """Whether any of that was passed on to the limiter."""
         self.closed = batch.has_returned
 
     @property
     def estimated(self) -> AnyCost:
-        """What the batch was charged."""
+        """The charge of the batch."""
         return self._batch.whole_cost
 
     @property
     def actual(self) -> AnyCost:
-        """What it costs, as far as was said."""
+        """The cost of the batch with the actual costs that were given so far."""
         if self._whole is not None:
             return self._whole
         change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
@@ -97,11 +100,11 @@ class BatchSettlement:
 
     @property
     def operations(self) -> list[tuple[Operation, AnyCost]]:
-        """Those that were settled by themselves, and what each of them costs."""
+        """The operations that were settled by themselves, each with its actual cost."""
         return list(self._actual.values()) if self._whole is None else []
 
     def one(self, operation: Operation, actual: AnyCost) -> None:
-        """`operation` costs `actual`."""
+        """Note that `operation` costs `actual`."""
         self._check_open(actual)
         if self._whole is not None:
             raise SettlementError(
@@ -111,48 +114,65 @@ class BatchSettlement:
         estimated = operation._cost
         _, before = self._actual.get(id(operation), (operation, estimated))
         self._actual[id(operation)] = operation, actual
-        if before > estimated:  # not by a difference: a sum of floats has lost what is small
+        if before > estimated:  # added up again: a difference of floats would keep an error
             self._excess = sum(_excess(*one) for one in self._actual.values())
         elif actual > estimated:
             self._excess = self._excess + _excess(operation, actual)
         else:
             return
-        self._say(self.estimated + self._excess)
+        self._report(self.estimated + self._excess)
 
     def whole(self, actual: AnyCost, estimated: AnyCost) -> None:
-        """All of it, which was charged what was estimated, costs `actual`."""
+        """Note that the whole batch, which was charged `estimated`, costs `actual`."""
         self._check_open(actual)
         self._whole = actual
-        if self._said or actual > estimated:
-            self._say(actual)
+        if self._is_reported or actual > estimated:
+            self._report(actual)
 
     def end(self, error: BaseException | None) -> None:
-        """The callback returned, or raised `error`; it is settled no more."""
+        """End the settlement: the callback returned, or raised `error`."""
         if error is not None:
             self._follow(error)
         self.closed = True
         if self._whole is not None or self._actual:
-            self._say(self.actual)
+            self._report(self.actual)
 
     def teach(self) -> None:
-        """Those whose cost is learned learn from this batch."""
+        """Update learned costs by this batch."""
+        batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         if self._whole is None:
             for one, actual in list(self._actual.values()):
-                learn(one, actual)
+                self._teach(one, self._grantable(actual, batch.batch_cost))
             return
-        batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         operations = [one for one in batch.operations if is_learned(one)]
+        given = [one._cost for one in batch.operations if not is_learned(one)]
+        other = reduce(greater, given) if given else batch.costs.nothing
         estimated = cost_of(operations)
-        if of_batch is not None:
+        if of_batch is None:
+            other = other + batch.batch_cost
+        else:
             estimated = batch.batch_cost + estimated
         paid = _not_negative(self._whole - (self.estimated - estimated))
+        paid = self._grantable(paid, other)
         if of_batch is not None:
             of_batch._note(None, _share(paid, batch.batch_cost, estimated))
+            batch.costs.learned.add(of_batch, called="batch_cost")
         for one in operations:
-            learn(one, _share(paid, one._cost, estimated))
+            self._teach(one, _share(paid, one._cost, estimated))
+
+    def _teach(self, operation: Operation, actual: AnyCost) -> None:
+        kind = learn(operation, actual)
+        if kind is not None:
+            for learned, dimension in kind.learners():
+                self._batch.costs.learned.add(learned, dimension)
+
+    def _grantable(self, actual: AnyCost, other: AnyCost) -> AnyCost:
+        """Return `actual`, but at most as much as the limiter could ever grant together with
+        `other`: a higher estimate would be refused, so that no settlement could correct it."""
+        return lesser(actual, _not_negative(self._batch.costs.most - other))
 
     def _follow(self, error: BaseException) -> None:
-        """What was refused without being charged costs nothing."""
+        """Settle operations that were refused without being charged: they cost nothing."""
         if not is_refused_uncharged(error):
             return
         operations = self._batch.operations
@@ -165,8 +185,8 @@ class BatchSettlement:
                 id(one): (one, one._cost * 0) for one in operations if id(one) in refused
             }
 
-    def _say(self, actual: AnyCost) -> None:
-        self._said = True
+    def _report(self, actual: AnyCost) -> None:
+        self._is_reported = True
         if self._batch.spend is not None:
             self._batch.spend.settle(actual)
 
@@ -175,24 +195,24 @@ class BatchSettlement:
             self._batch.check_runs(closed=True)
         if actual and self._batch.spend is None and self._batch.costs.are_limited:
             raise SettlementError(
-                "the batch was estimated to cost nothing, and so was charged nothing; give its "
-                "operations, or its watcher's batch_cost, what it may cost at most"
+                "the batch was charged nothing, since its estimated cost is zero; set the cost of "
+                "its operations, or its watcher's batch_cost, to the most that it may cost"
             )
 
 
 def is_refused_uncharged(error: BaseException) -> bool:
-    """Whether it says that a datastore refused a call without charging it to its limit."""
+    """Whether `error` means that a datastore refused a call without charging it to its limit."""
     cause = error.cause if isinstance(error, PartialFailure) else error
     return isinstance(cause, Throttled) and not cause.charged
 
 
 def _excess(operation: Operation, actual: AnyCost) -> AnyCost:
-    """What it costs beyond the estimate, in each dimension."""
+    """Return by how much it costs more than estimated, in each dimension."""
     return greater(actual, operation._cost) - operation._cost
 
 
 def _share(paid: AnyCost, part: AnyCost, whole: AnyCost) -> AnyCost:
-    """Of what was paid, as much as a part has of a whole, in each dimension."""
+    """Return the share of `paid` that `part` has of `whole`, in each dimension."""
     if isinstance(paid, NUMBERS):
         return paid * part / whole if whole else paid
     return Costs(
@@ -205,7 +225,7 @@ def _share(paid: AnyCost, part: AnyCost, whole: AnyCost) -> AnyCost:
 
 
 def _not_negative(cost: AnyCost) -> AnyCost:
-    """Without what sums of fractions are off by."""
+    """Return `cost` with negative amounts, which are errors of sums of floats, as zero."""
     if isinstance(cost, NUMBERS):
         return max(0, cost)
     return Costs({name: max(0, one) for name, one in cost.items()})

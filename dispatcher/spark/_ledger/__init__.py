@@ -1,1 +1,1 @@
-"""What is known of a query in Redis: who may send for it, and what was acknowledged."""
+"""The ledger of a query in Redis: which tasks may send for it, and which rows are acknowledged."""

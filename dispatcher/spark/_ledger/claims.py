@@ -1,4 +1,5 @@
-"""Who may send for a query: its runs claim micro-batches, and the tasks of the last claim send."""
+"""Claims of micro-batches: a run of a query claims one, and the tasks of the last claim may
+send."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ NEEDS = Needs(
 
 FORMAT = "v1"
 TIMEOUT = 1.0
-"""How many seconds each step of a call may take."""
+"""The longest time for each step of a call, in seconds."""
 KEPT_MS = 90 * 86_400_000
-"""For how long a query and its checkpoint are remembered of which nothing more is heard."""
+"""How long Redis keeps a query and its checkpoint after the last claim."""
 INTRODUCE_AGAIN = 86_400.0
-"""After how many seconds a run says again that its query is there."""
+"""Seconds after which a run registers its query again."""
 
 
 def _script(name: str) -> Script:
@@ -51,16 +52,16 @@ CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE, INTRODUCE = map(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a query's ledger is. Plain values, that travel to the executors."""
+    """The Redis and the keys of a query's ledger. Plain values, which can be sent to executors."""
 
     url: str = field(repr=False)  # it may hold a password
     prefix: str
     query: str
     checkpoint: str = ""
-    """The id that Spark keeps in the checkpoint; empty where it does not tell."""
+    """The id that Spark keeps in the checkpoint; empty where Spark does not provide it."""
 
     def key(self, *parts: str) -> str:
-        """A key of this query.
+        """Return a key of this query.
 
         >>> Place("redis://db", "dispatcher", "orders {eu}").key("fence")
         'dispatcher:spark:v1:{orders%20%7Beu%7D}:fence'
@@ -69,23 +70,23 @@ class Place:
 
     @property
     def where(self) -> str:
-        """The Redis, for people."""
+        """The URL of the Redis without its password, for messages."""
         return without_secrets(checked(self.url))
 
 
 def kept_ms(remember: float) -> int:
-    """For how long a query is remembered whose subjects are for so many seconds."""
+    """Return how long a query is stored whose subjects are remembered for `remember` seconds."""
     return max(KEPT_MS, round(remember * 2000))
 
 
 def known_queries(prefix: str) -> str:
-    """The key of the sorted set of all queries: when each was heard of."""
+    """Return the key of the sorted set of all queries, with the time of each one's last claim."""
     return f"{prefix}:spark:{FORMAT}:known"
 
 
 @dataclass(frozen=True, slots=True)
 class SendClaim:
-    """One micro-batch, claimed by one run. Plain values, that travel to the executors."""
+    """One micro-batch, claimed by one run. Plain values, which can be sent to executors."""
 
     place: Place
     batch: int
@@ -93,21 +94,22 @@ class SendClaim:
     generation: str
     turn: int
     lease: float
-    """For how many seconds a task may send, unless it says that it still does."""
+    """How many seconds a task may send after it last renewed its send permission."""
     remember: float
     acknowledged: int = 0
-    """Of how many sequences rows of this micro-batch were acknowledged before it was claimed."""
+    """The number of sequences of which rows of this micro-batch were acknowledged before this
+    claim."""
     division: Division | None = None
-    """How the micro-batch is divided into batches of several subjects; None: by subjects."""
+    """How the micro-batch is divided into batches of several subjects; None: each batch has one."""
 
     def sequences(self, turns_ago: int = 0) -> str:
-        """The key of what is remembered of the sequences."""
+        """Return the key of the entries of the sequences."""
         turn = str(self.turn - turns_ago)
         return self.place.key("sequences", self.place.checkpoint, self.generation, turn)
 
     @property
     def stream(self) -> str:
-        """The key of what is remembered of the stream."""
+        """The key of the stream's state."""
         return self.place.key("stream", self.place.checkpoint)
 
 
@@ -120,24 +122,24 @@ class Redis:
         self._runner = ScriptRunner(connection, self._explained, patience=patience)
 
     def ask(self, script: Script, keys: list[str], *arguments: Any) -> list[Any]:
-        """What `script` says; sent again until there is an answer. LedgerError, in words, if
-        there is none for as long as we have patience."""
+        """Run `script` and return its reply. The request is sent again until Redis replies;
+        LedgerError if it does not within `patience` seconds."""
         said = self._runner.run(script, keys, arguments)
         return [one.decode() if isinstance(one, bytes) else one for one in said]
 
     def look_up(self, key: str, fields: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `fields` of the hash `key`, in the same way."""
+        """Return the values of `fields` of the hash `key`, with the same retries as `ask`."""
         read: list[bytes | None] = self._runner.ask(lambda client: client.hmget(key, fields), key)
         return read
 
     def introduce(self, place: Place) -> None:
-        """Notes that there is such a query, and that the checkpoint is its own.
-        MovedCheckpointError if that belongs to another one."""
+        """Register the query as the owner of its checkpoint. MovedCheckpointError if the checkpoint
+        belongs to another query."""
         self.ask(INTRODUCE, [known_queries(place.prefix)], place.query, KEPT_MS)
         if not place.checkpoint:
             return
         key = f"{place.prefix}:spark:{FORMAT}:checkpoint:{place.checkpoint}"
-        # Both at once would need Redis 7.
+        # NX together with GET in one command would need Redis 7.
         self._runner.ask(lambda it: it.set(key, place.query, nx=True, px=KEPT_MS), key)
         owner = self._runner.ask(lambda it: it.get(key), key)
         if owner is not None and owner.decode() != place.query:
@@ -149,24 +151,23 @@ class Redis:
         self._runner.ask(lambda it: it.pexpire(key, KEPT_MS), key)
 
     def close(self) -> None:
-        """Closes its connections."""
         self._runner.connection.close()
 
     def _explained(self, error: Exception, key: Key) -> LedgerError:
         said = in_words(error, self._place.where, key, NEEDS, self._place.prefix)
         return LedgerError(
-            f"what query {self._place.query!r} has sent cannot be looked up or written down: {said}"
+            f"the ledger of query {self._place.query!r} cannot be read or written: {said}"
         )
 
 
 @dataclass
 class QueryRun:
-    """One run of a query, as its driver sees it: it claims one micro-batch after the other."""
+    """One run of a query, on its driver. It claims one micro-batch after the other."""
 
     token: str = ""
-    """What Spark calls it; empty where there is no stream, or Spark does not tell."""
+    """Spark's id of the run; empty where there is no stream, or Spark does not provide it."""
     epoch: str = "0"
-    """Of its last claim."""
+    """The epoch of the last claim."""
     _introduced: float = -math.inf
 
     def claim(
@@ -181,9 +182,10 @@ class QueryRun:
         remember: float,
         division: Division | None = None,
     ) -> SendClaim:
-        """Claims `batch`, and waits until nobody else may send for the query. It is divided by
-        `division`, or, if it was begun before, as it was then; with None by subjects in any case.
-        MovedCheckpointError if its checkpoint belongs to another one."""
+        """Claim `batch`, and wait until no task of an older claim may send for the query. A new
+        batch is divided by `division`; a batch that was begun before is divided as it was then. If
+        `division` is None, each batch has one subject in any case. MovedCheckpointError if the
+        checkpoint belongs to another query."""
         if time.monotonic() - self._introduced >= INTRODUCE_AGAIN:
             redis.introduce(place)
             self._introduced = time.monotonic()
@@ -208,7 +210,7 @@ class QueryRun:
         epoch, generation, turn, wait_ms, acknowledged, divided = said
         self.epoch = epoch
         while int(wait_ms) > 0:
-            # Most of them say soon that they have ended.
+            # Most tasks of older claims soon end and give up their send permission.
             time.sleep(min(int(wait_ms) / 1000, 0.1))
             status, *said = redis.ask(WAIT, keys, epoch)
             if status != "ok":
@@ -220,7 +222,7 @@ class QueryRun:
                 division = Division.read(divided)
         except ValueError:
             raise LedgerError(
-                f"what query {place.query!r} has sent is damaged in Redis at {place.where}: "
+                f"the ledger of query {place.query!r} is damaged in Redis at {place.where}: "
                 f"restore {keys[2]}, or delete it and start with a new checkpoint"
             ) from None
         return SendClaim(
@@ -229,11 +231,11 @@ class QueryRun:
 
 
 def finish(redis: Redis, claim: SendClaim, sums: dict[str, float]) -> None:
-    """Notes that the micro-batch has ended, and what became of it."""
+    """Store that the micro-batch has ended, and add its sums to those of the query."""
     place = claim.place
     keys = [place.key("fence"), place.key("stream", place.checkpoint), place.key("totals")]
-    told = [word for name, number in sums.items() for word in (name, repr(float(number)))]
-    redis.ask(FINISH, keys, claim.epoch, claim.batch, KEPT_MS, *told)
+    words = [word for name, number in sums.items() for word in (name, repr(float(number)))]
+    redis.ask(FINISH, keys, claim.epoch, claim.batch, KEPT_MS, *words)
 
 
 def _refused(
@@ -243,8 +245,8 @@ def _refused(
     if status == "changed":
         return ChangedSinkError(
             f"micro-batch {batch} of query {query!r} was begun by another sink ({said[0]}), and "
-            f"this one ({signature}) would cut it in another way, so that nobody knows what of it "
-            "was sent. Let the old sink finish it, or start with a new checkpoint; outside a "
+            f"this one ({signature}) would cut it in another way, so it is unknown which rows were "
+            "sent. Let the old sink finish it, or start with a new checkpoint; outside a "
             "stream, give it another name"
         )
     if status == "other_time":
@@ -255,9 +257,9 @@ def _refused(
         )
     if status == "sent":
         return SupersededError(
-            f"micro-batch {batch} of query {query!r} has been sent already in this run, and rows "
-            "beside it would be taken for rows of it. Give a sink all rows of a micro-batch at "
-            "once, and start a query of its own for each further sink"
+            f"micro-batch {batch} of query {query!r} has been sent already in this run, and more "
+            "rows would be taken for a replay of it. Give a sink all rows of a micro-batch in one "
+            "call, and start a query of its own for each further sink"
         )
     if status == "behind":
         return SupersededError(

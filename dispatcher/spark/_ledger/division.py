@@ -1,8 +1,8 @@
 """How the rows of a micro-batch are divided into batches of several subjects. Pure.
 
 Which subjects share a batch depends on which rows are in one task, on the maxima, and on the rules
-of packing. A replay has to divide the rows as the run did that began the micro-batch, whatever it
-is configured to do itself by then: so this is stored with the claim.
+of packing. A replay has to divide the rows as the run that began the micro-batch did, even if its
+own configuration differs. So the division is stored with the claim.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dispatcher.spark._most_cost import UNBOUNDED, MostCost
 from dispatcher.spark.errors import ChangedSinkError
 
 PACKING_VERSIONS = {"1": True, "2": False}
-"""Of the rules in packs.py and packing.py, and whether costs are numbers there: by version 2 they
-have dimensions. Other rules make other packs of the same rows."""
+"""Versions of the rules in packs.py and packing.py, and whether costs are numbers: in version 2
+they have dimensions. Other rules make other packs of the same rows."""
 PLAIN = ""
-"""A batch holds rows of one subject: then none of this matters, and nothing of it is stored. So it
-was in versions that could not pack."""
+"""A batch holds rows of one subject, so no rules of packing are stored. Versions that could not
+pack wrote the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """What decides which subjects share a batch.
+    """The facts that decide which subjects share a batch.
 
     >>> Division(4, 500, MostCost.of(20_000)).written()
     '1 4 500 20000.0'
@@ -31,29 +31,30 @@ class Division:
     """
 
     parts: int
-    """In how many tasks the rows are sent."""
+    """The number of tasks that send the rows."""
     most_rows: int
-    """In a batch."""
+    """The largest number of rows in a batch."""
     most_cost: MostCost = UNBOUNDED
-    """Of the rows of a batch, what a batch costs by itself left out."""
+    """The largest cost of the rows of a batch, without the batch's own cost."""
 
     def written(self) -> str:
-        """It, as it is stored."""
+        """Return the text that is stored."""
         numbers = self.most_cost.are_numbers
         (version,) = (one for one, of_numbers in PACKING_VERSIONS.items() if of_numbers is numbers)
         return f"{version} {self.parts} {self.most_rows} {self.most_cost.written()}"
 
     @classmethod
     def read(cls, written: str) -> Division | None:
-        """The division that `written` is; None if it is PLAIN. ChangedSinkError if another version
-        has written it, whose packs are not known here; ValueError if it is damaged."""
+        """Return the division that `written` stands for; None if it is PLAIN. ChangedSinkError if
+        another version wrote it, whose rules this one does not have; ValueError if it is
+        damaged."""
         if written == PLAIN:
             return None
         version, *facts = written.split(" ")
         if version not in PACKING_VERSIONS:
             raise ChangedSinkError(
                 f"this micro-batch was begun by a version that packs by rules {version}, and this "
-                f"one knows rules {' and '.join(PACKING_VERSIONS)}: let that version finish it, or "
+                f"one has rules {' and '.join(PACKING_VERSIONS)}: let that version finish it, or "
                 "give the sink pack=False, which sends the rest of it by subjects"
             )
         parts, rows, cost = facts

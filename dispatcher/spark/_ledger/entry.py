@@ -1,10 +1,9 @@
-"""What is remembered of a sequence: a subject's batches, or a lane's. Pure.
+"""The entry of a sequence in the ledger. A sequence is the rows of a subject, or of a lane. Pure.
 
-A replay of a micro-batch has the same rows in the same order, so that how many of a sequence's
-rows were acknowledged says which: the first ones. A digest proves that they are. The time up to
-which it was sent says which
-rows of a later micro-batch come too late; as it was before this micro-batch, so that a replay
-finds the same rows late.
+A replay of a micro-batch has the same rows in the same order. So the number of a sequence's
+acknowledged rows says which they are: the first ones; a digest proves it. The time up to which a
+sequence was sent says which rows of a later micro-batch are late. The entry also keeps that time as
+it was before this micro-batch, so that a replay finds the same rows late.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Time = int | float
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What is remembered of one sequence.
+    """The entry of one sequence.
 
     >>> entry = LedgerEntry.read(b"7 3 1000 2000 c0ffee")
     >>> entry.acknowledged(7), entry.sent_before(7)
@@ -32,17 +31,17 @@ class LedgerEntry:
 
     batch: int = -1
     rows: int = 0
-    """How many of its rows were acknowledged in this micro-batch."""
+    """The number of its rows that are acknowledged in micro-batch `batch`."""
     before: Time | None = None
-    """Up to which time it was sent before this micro-batch."""
+    """The latest time that was sent before micro-batch `batch`."""
     until: Time | None = None
-    """Up to which time it was sent."""
+    """The latest time that was sent."""
     proof: bytes = NONE
-    """The digest of the rows that were acknowledged in this micro-batch."""
+    """The digest of the rows that are acknowledged in micro-batch `batch`."""
 
     @classmethod
     def read(cls, written: bytes | None) -> LedgerEntry:
-        """The entry that `written` is. ValueError if it is none."""
+        """Return the entry that `written` stands for. ValueError if it is damaged."""
         if written is None:
             return cls()
         batch, rows, before, until, proof = written.split(b" ")
@@ -52,16 +51,16 @@ class LedgerEntry:
         return entry
 
     def written(self) -> bytes:
-        """It, as it is kept in Redis."""
+        """Return the bytes that Redis keeps."""
         times = _text(self.before), _text(self.until)
         return b"%d %d %s %s %s" % (self.batch, self.rows, *times, self.proof)
 
     def acknowledged(self, batch: int) -> int:
-        """How many of its rows were acknowledged in micro-batch `batch`."""
+        """Return how many of its rows are acknowledged in micro-batch `batch`."""
         return self.rows if self.batch == batch else 0
 
     def sent_before(self, batch: int) -> Time | None:
-        """Up to which time it was sent before micro-batch `batch`."""
+        """Return the latest time that was sent before micro-batch `batch`."""
         return self.before if self.batch == batch else self.until
 
 

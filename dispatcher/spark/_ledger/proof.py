@@ -1,8 +1,8 @@
-"""That the first rows of a sequence are those that were acknowledged: a digest of them. Pure.
+"""A digest that proves that the first rows of a sequence are those that were acknowledged. Pure.
 
-Spark gives each row a hash of its content. What is remembered of a sequence is a digest of the
-hashes of its acknowledged rows, in the order in which they were sent; a replay counts them out
-again, and compares.
+Spark computes a hash of each row's content. The ledger keeps a digest of the hashes of a sequence's
+acknowledged rows, in the order in which they were sent. A replay computes the digest of as many
+rows, and compares.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Proof:
         self._empty = True
 
     def add(self, places: Sequence[int]) -> None:
-        """The rows at `places` come next."""
+        """Add the rows at `places` to the digest."""
         if self._hashes is None or not len(places):
             return
         self._empty = False
@@ -46,5 +46,5 @@ class Proof:
         self._digest.update(chosen.tobytes())
 
     def digest(self) -> bytes:
-        """Of all rows so far."""
+        """Return the digest of all rows that were added."""
         return NONE if self._empty else self._digest.hexdigest().encode()

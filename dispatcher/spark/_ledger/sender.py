@@ -1,4 +1,4 @@
-"""A task's leave to send: asked for, prolonged, and used to write down what was acknowledged."""
+"""A task's send permission: it is requested, renewed, and used to store acknowledgements."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark.errors import LedgerError, SparkSinkError, SupersededError
 
 MARGIN = 0.9
-"""Of its lease a task uses so much: its clock may be slower than the server's."""
+"""The part of its lease that a task uses: its clock may be slower than the server's."""
 RENEWALS = 4
-"""How often in a lease it is prolonged."""
+"""How often the send permission is renewed in one lease."""
 MOST_TOGETHER = 500
-"""How many sequences are written down, or looked up, with one call. What belongs together is
-written with one call however much it is."""
+"""How many sequences are stored, or looked up, with one call. The entries of one batch are always
+stored with one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Post:
-    """What is to be written: all of it or nothing."""
+    """Fields to store, all of them or none."""
 
     fields: Mapping[bytes, bytes]
     written: Future[None] = field(default_factory=Future)
 
 
 class Sender:
-    """Of two tasks that would send the same, only one has leave at a time, and none of an older
-    epoch has leave once one of a newer one has.
+    """The send permission of a task. Of two tasks that would send the same rows only one has it at
+    a time, and no task of an older epoch has it once a task of a newer epoch has.
 
-    Leave lasts as long as the task says that it is alive. What has begun when a newer epoch is
-    claimed may end and is written down; nothing more begins. Thread-safe.
+    The permission lasts as long as the task renews it. Batches that are under way when a newer
+    epoch is claimed may end and are stored; no more are begun. Thread-safe.
     """
 
     def __init__(self, claim: SendClaim, slot: str, patience: float) -> None:
@@ -65,7 +65,7 @@ class Sender:
 
     def __enter__(self) -> Sender:
         while (wait := self._join()) > 0:
-            # Another attempt at the same part still sends; then we find what it has written.
+            # Another attempt at the same part still sends; this one then finds what it has stored.
             time.sleep(min(wait, 0.1))
         if self._problem is not None:
             raise self._problem.again()
@@ -86,31 +86,31 @@ class Sender:
         self._redis.close()
 
     def linger(self) -> None:
-        """A handler does not return: nobody is to take our place before leave runs out by itself,
-        and this process is gone."""
+        """Keep the send permission until it expires by itself, since a handler does not return. No
+        other task may send these rows before this process has gone."""
         self._lingers = True
 
     def look_up(self, sequences: Sequence[bytes]) -> dict[bytes, LedgerEntry]:
-        """What is remembered of each of `sequences`."""
+        """Return the entry of each of `sequences`."""
         return look_up(self._redis, self._claim, sequences)
 
     def may_begin(self) -> bool:
-        """Whether something may be sent now. Raises if nothing may be sent any more."""
+        """Whether a batch may be sent now. Raises if no more may be sent at all."""
         if self._problem is not None:
             raise self._problem.again()
         return time.monotonic() < self._until
 
     def acknowledge(self, entries: Mapping[bytes, LedgerEntry]) -> Future[None]:
-        """Has the entries of a batch written down, all of them or none; done when they are, or
-        cannot be."""
+        """Store the entries of a batch, all of them or none. The future is done when they are
+        stored, or cannot be."""
         return self._post({sequence: entry.written() for sequence, entry in entries.items()})
 
     def divide(self, pack: bytes) -> Future[None]:
-        """Has it written down that the subjects of `pack` are sent one by one from now on."""
+        """Store that the subjects of `pack` are sent one by one from now on."""
         return self._post({_division_of(pack): self._divided})
 
     def is_divided(self, pack: bytes) -> bool:
-        """Whether that was written down in this micro-batch."""
+        """Whether `divide` was called for `pack` in this micro-batch."""
         return self._redis.look_up(self._claim.sequences(), [_division_of(pack)]) == [self._divided]
 
     # Inside.
@@ -121,21 +121,22 @@ class Sender:
 
     def _post(self, fields: Mapping[bytes, bytes]) -> Future[None]:
         post = _Post(fields)
-        # A caller that waits for it may be cancelled: it is written all the same.
+        # A caller that waits for it may be cancelled: the fields are stored in any case.
         post.written.set_running_or_notify_cancel()
         self._posts.put(post)
         return post.written
 
     def _join(self) -> float:
-        """Asks for leave, or prolongs it; for how many seconds somebody else has it."""
+        """Request the send permission, or renew it. Return for how many seconds another task has
+        it."""
         asked = time.monotonic()
         status, *said = self._redis.ask(JOIN, self._keys, *self._me, self._lease_ms, KEPT_MS)
         if status == "wait":
             return max(0.001, int(said[0]) / 1000)
-        self._told(status, asked)
+        self._note(status, asked)
         return 0.0
 
-    def _told(self, status: str, asked: float) -> None:
+    def _note(self, status: str, asked: float) -> None:
         if status == "ok":
             self._until = asked + self._claim.lease * MARGIN
         else:
@@ -152,10 +153,10 @@ class Sender:
         if status == "replaced":
             return SupersededError(
                 f"another attempt at the same part of micro-batch {claim.batch} of query "
-                f"{claim.place.query!r} has sent it, while this one hung: it has stopped"
+                f"{claim.place.query!r} has sent rows while this one hung, so this one has stopped"
             )
         return SupersededError(
-            f"another run of query {claim.place.query!r} sends by now: this task of micro-batch "
+            f"a newer run of query {claim.place.query!r} sends: this task of micro-batch "
             f"{claim.batch} has stopped"
         )
 
@@ -181,8 +182,8 @@ class Sender:
             else:
                 self._join()
         except Exception as error:
-            if not isinstance(error, SparkSinkError):  # a defect of ours must not leave others wait
-                error = LedgerError(f"what was sent could not be written down: {error!r}")
+            if not isinstance(error, SparkSinkError):  # a bug must not leave callers waiting
+                error = LedgerError(f"acknowledgements could not be stored: {error!r}")
             self._problem = self._problem or error
             _settle(posts, error)
         else:
@@ -198,27 +199,27 @@ class Sender:
             arguments = (*self._me, self._lease_ms, *kept, *words)
             (status,) = self._redis.ask(ACKNOWLEDGE, keys, *arguments)
             if status != "lost":
-                return self._told(status, asked)
-            # The server was away for too long, or we were. Unless somebody has taken our place
-            # meanwhile, we take it again.
+                return self._note(status, asked)
+            # The server or this process did not respond for too long, and the permission expired.
+            # Request it again; it is refused if another task has sent in the meantime.
             taken = self._join() > 0
             if self._problem is not None:
                 raise self._problem.again()
             if taken:
                 raise LedgerError(
-                    f"{len(posts)} batches of query {self._claim.place.query!r} were sent, and "
-                    "it could not be written down, since another task sends in the place of "
+                    f"{len(posts)} batches of query {self._claim.place.query!r} were sent, but "
+                    "could not be acknowledged, since another task now sends in place of "
                     "this one: they may be sent again"
                 )
 
 
 def look_up(redis: Redis, claim: SendClaim, sequences: Sequence[bytes]) -> dict[bytes, LedgerEntry]:
-    """What is remembered of each of `sequences`. It needs no leave to send. LedgerError if
-    something of it was damaged: what was sent is not known then."""
+    """Return the entry of each of `sequences`. No send permission is needed. LedgerError if an
+    entry is damaged, since then it is unknown what was sent."""
     found: dict[bytes, LedgerEntry] = {}
     for start in range(0, len(sequences), MOST_TOGETHER):
         some = sequences[start : start + MOST_TOGETHER]
-        for turns_ago in (1, 0):  # what is newer replaces what is older
+        for turns_ago in (1, 0):  # newer entries replace older ones
             key = claim.sequences(turns_ago)
             for sequence, text in zip(some, redis.look_up(key, some), strict=True):
                 if text is not None or turns_ago:
@@ -231,14 +232,14 @@ def _entry(text: bytes | None, claim: SendClaim, key: str, sequence: bytes) -> L
         return LedgerEntry.read(text)
     except ValueError as error:
         raise LedgerError(
-            f"what query {claim.place.query!r} has sent of a sequence is damaged in Redis at "
+            f"the ledger of query {claim.place.query!r} is damaged in Redis at "
             f"{claim.place.where}: {error}. Restore it, or delete the field {sequence!r} of {key}: "
             "then rows of that sequence may be sent again"
         ) from error
 
 
 def _division_of(pack: bytes) -> bytes:
-    """The field that says it of `pack`: no name of a sequence begins like it."""
+    """Return the field of `pack`. No name of a sequence begins with its first byte."""
     return b"!" + pack
 
 

@@ -1,7 +1,7 @@
-"""From the rows of a sequence to the units that are sent: alone, or in a pack with others. Pure.
+"""Cuts the rows of a sequence into units, which are sent alone or in a pack with others. Pure.
 
-All rows are cut, also those that were acknowledged before a replay, so that a replay has the
-same units; those that were acknowledged are marked.
+All rows are cut, including those that were acknowledged before a replay, so that a replay has the
+same units. Acknowledged units are marked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LATE = "it is late: what came after it was sent already"
 
 
 def too_expensive(cost: float, most: float, dimension: str) -> str:
-    """Why a row is refused that costs more than all rows of a batch may.
+    """Return why a row is refused that costs more than all rows of a batch may.
 
     >>> print(too_expensive(9_000.0, 5_000.0, "tokens").partition(":")[0])
     it costs 9,000 of tokens, and the rows of a batch may cost 5,000 of tokens
@@ -37,22 +37,22 @@ def too_expensive(cost: float, most: float, dimension: str) -> str:
     of = f" of {dimension}" if dimension else ""
     return (
         f"it costs {cost:,g}{of}, and the rows of a batch may cost {most:,g}{of}: max_batch_cost, "
-        "or what the limit can grant at once, less batch_cost"
+        "or the largest cost that the limit can grant, less batch_cost"
     )
 
 
 Costs = Callable[[RowGroup, Rows], RowCosts]
-"""What the rows of a group cost."""
+"""Returns the costs of the rows of a group."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Unit:
-    """Rows of one sequence that are sent together, and what is to be remembered once they were."""
+    """Rows of one sequence that are sent together, and the entry to store once they are sent."""
 
     sequence: bytes
     subject: Any
     rows: Rows
-    """What the handler is given first, and may change; None once it was given."""
+    """The rows for the first call of the handler, which may change them; None after that call."""
     source: Source
     size: int
     first: Time | None
@@ -60,38 +60,39 @@ class Unit:
     cost: AnyCost
     late: bool
     refused: str
-    """Why it is not sent, if it is not."""
+    """Why it is not sent; empty if it is."""
     start: int
-    """How many rows of the sequence come before it."""
+    """The number of rows of the sequence that come before it."""
     entry: LedgerEntry
     of_subjects: dict[bytes, LedgerEntry] = field(default_factory=dict)
-    """In a lane where rows are late by subject: what is to be remembered of its subjects."""
+    """The entries to store for its subjects, in a lane where rows are late by subject."""
     acknowledged: bool = False
     is_rest: bool = False
-    """Whether the unit before it is what was acknowledged of the same one, which was then cut in
-    another way."""
+    """Whether it is the rest of a unit whose first rows were acknowledged when rows were cut in
+    another way. The unit before it holds those."""
     in_dead_letters: bool = False
     """Whether it was refused, and dead letters have taken it."""
     records: Sequence[int] | None = None
-    """Which of its records are left to be sent, after others were taken; None: all."""
+    """The places of its records that are still to be sent, after others were taken; None: all."""
     costs: RowCosts | None = None
-    """Those of all rows of its group. None of a row that is a batch by itself: it has a cost, and
-    its messages have none."""
+    """The costs of all rows of its group. None if a row is a batch by itself: the row has a cost,
+    and its messages have none."""
 
     @property
     def is_left(self) -> bool:
-        """Whether a handler is still to take something of it."""
+        """Whether some of it is still to be handled."""
         return not self.refused and (self.records is None or len(self.records) > 0)
 
     def cost_of(self, numbers: Sequence[int]) -> AnyCost:
-        """What some of the records that are left were estimated to cost."""
+        """Return the estimated cost of the records at `numbers` among those that are still to be
+        sent."""
         assert self.costs is not None
         records = self.records
         places = [self.source.places[one if records is None else records[one]] for one in numbers]
         return self.costs.of(places)
 
     def leave_last(self, count: int, rows: Format) -> None:
-        """Only its last `count` rows are left to be sent."""
+        """Keep only its last `count` rows."""
         if self.rows is not None:
             self.rows = rows.part(self.rows, self.size - count, self.size)
         self.source = self.source.last(count)
@@ -99,12 +100,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a sequence is cut. Plain values.
+    """The rules by which a sequence is cut. Plain values.
 
-    With `each`, every row is a batch of its own. `same_subject`: a sequence is a subject, and
-    rows without one cannot be sent; else it is a lane. `in_order`: rows have a time; else they
-    go as they come, and a batch waits for no other. `late_by_subject`: rows of a lane are late
-    that are older than what was sent of their subject, not of the lane.
+    * `each`: every row is a batch of its own.
+    * `same_subject`: a sequence is a subject, and rows without a subject cannot be sent; else it
+      is a lane.
+    * `in_order`: rows have a time; else they are sent as they come, and a batch waits for no other.
+    * `late_by_subject`: rows of a lane are late if they are older than the latest sent row of
+      their subject, rather than of the lane.
     """
 
     most_rows: int
@@ -118,12 +121,12 @@ class Cut:
 
 
 Entries = Mapping[Any, LedgerEntry]
-"""What is remembered of the subjects of a lane."""
+"""The entries of the subjects of a lane."""
 _NO_ENTRIES: Entries = {}
 
 
 def name_of(sequence: Any) -> bytes:
-    """What a sequence is called in Redis. There is one for what has no name, unlike any name.
+    """Return the name of a sequence in Redis. None has a name that differs from that of any value.
 
     >>> name_of("a"), name_of(None), name_of(5)
     (b'=a', b'-', b'=5')
@@ -134,8 +137,8 @@ def name_of(sequence: Any) -> bytes:
 
 
 def name_in_lane(lane: Any, subject: Any) -> bytes:
-    """What a subject is called in Redis as one of a lane. No sequence has such a name, nor has any
-    other subject of any lane, whatever is in their names.
+    """Return the name in Redis of a subject of a lane. It differs from the names of all sequences,
+    and of all other subjects of any lane.
 
     >>> name_in_lane("pumps", "a")
     b'@6=pumps =a'
@@ -153,10 +156,10 @@ def units_of(
     rows: Format,
     entries: Entries = _NO_ENTRIES,
 ) -> Iterator[Unit]:
-    """The units of `group` in micro-batch `batch`, `entry` being what is remembered, and `entries`
-    what is of the subjects of a lane. Those that were acknowledged have no rows.
+    """Return the units of `group` in micro-batch `batch`. `entry` is that of the sequence,
+    `entries` are those of the subjects of a lane. Acknowledged units have no rows.
 
-    OtherRowsError if what is remembered of this micro-batch was acknowledged of other rows.
+    OtherRowsError if the entry's acknowledged rows of this micro-batch are others.
     """
     together = rows.together(group.parts)
     before, acknowledged = entry.sent_before(batch), entry.acknowledged(batch)
@@ -201,7 +204,7 @@ def units_of(
 
 
 class OtherRowsError(Exception):
-    """The rows that were acknowledged are not the first ones of those that are here."""
+    """The rows that were acknowledged are not the first rows of the sequence now."""
 
 
 def _check(proof: Proof, entry: LedgerEntry) -> None:
@@ -216,7 +219,8 @@ def _chosen(rows: Format, together: Rows, places: Sequence[int], cut: Cut) -> Ro
 
 
 class _Reach:
-    """Up to which time each subject of a lane was sent, before and with each unit."""
+    """The latest sent time of each subject of a lane, before this micro-batch and after each
+    unit."""
 
     def __init__(self, group: RowGroup, batch: int, entries: Entries) -> None:
         times = _joined(group.times)
@@ -232,7 +236,7 @@ class _Reach:
         return before is not None and self._times[place] < before
 
     def with_rows(self, places: Sequence[int]) -> dict[bytes, LedgerEntry]:
-        """What is to be remembered of their subjects once these rows were sent."""
+        """Return the entries to store for the subjects of these rows once they are sent."""
         subjects, batch, until = self._group.subjects, self._batch, self._until
         for place in places:
             known = until.get(subjects[place])
@@ -248,7 +252,7 @@ class _Reach:
 
 @dataclass(slots=True)
 class _Piece:
-    """Rows that go together, by their places in the group."""
+    """Rows that are sent together, by their places in the group."""
 
     places: Sequence[int]
     first: Time | None = None
@@ -260,7 +264,7 @@ class _Piece:
 
 
 class _Pieces:
-    """How one group is cut."""
+    """Cuts one group into pieces."""
 
     def __init__(
         self,
@@ -276,15 +280,15 @@ class _Pieces:
         self._times = _joined(group.times)
         self._ends = _joined(group.ends)
         self.by_subject: _Reach | None = None
-        """Decides what is late, in place of the time up to which the sequence was sent."""
+        """Decides which rows are late, in place of the latest sent time of the sequence."""
 
     def all(self) -> Iterator[_Piece]:
-        """All of it, in the order in which it is to be sent."""
+        """Return all pieces, in the order in which they are to be sent."""
         group, cut, times = self._group, self._cut, self._times
         if group.sequence is None and cut.same_subject:
             yield from self._refused(0, group.size, NO_SUBJECT)
             return
-        # Spark sorts what has no time to the front, and what is no number to the back.
+        # Spark sorts rows without a time to the front, and times that are NaN to the back.
         begin, end = group.without_time, group.size
         if times is not None and times.dtype.kind == "f":
             end -= int((times[begin:] != times[begin:]).sum())
@@ -302,7 +306,7 @@ class _Pieces:
         yield from self._refused(end, group.size, NO_TIME)
 
     def _by_lateness(self, begin: int, end: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Which rows are late, and which are not."""
+        """Return the places of the late rows and of the others."""
         if self.by_subject is not None:
             late = [place for place in range(begin, end) if self.by_subject.is_late(place)]
             known = set(late)
@@ -320,8 +324,9 @@ class _Pieces:
         return [one for one in places if one not in unreadable] if unreadable else places
 
     def parted(self, piece: _Piece, count: int) -> Iterator[_Piece]:
-        """Its first `count` rows and the rest of it, or `piece` if it does not go on there. The
-        first part costs what all of it does, so that packs are those that were made of the whole.
+        """Return the first `count` rows of `piece` and its other rows, or `piece` alone if one of
+        these would be empty. The first part has the cost of the whole, so that packs are the same
+        as those made of the whole.
         """
         if not 0 < count < len(piece.places):
             yield piece
@@ -367,8 +372,9 @@ class _Pieces:
             yield self._batch(batch)
 
     def _batch(self, places: Sequence[int]) -> _Piece:
-        """A piece that was found to cost no more than a batch may. Added in another order its costs
-        may be a little more: a limit of just that much would refuse it in each replay."""
+        """Return a piece that was found to cost no more than a batch may. The sum of its costs in
+        another order may be slightly larger, and a limit of exactly the largest cost would refuse
+        that in each replay, so it is bounded."""
         piece = self._piece(places)
         if len(places) > 1:
             piece.cost = self._cut.most_cost.bounded(piece.cost)
@@ -376,7 +382,7 @@ class _Pieces:
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None
-        if self._times is not None and isinstance(places, range):  # they are sorted by time
+        if self._times is not None and isinstance(places, range):  # places are sorted by time
             first, last = self._times[places[0]].item(), self._times[places[-1]].item()
         elif self._times is not None:
             chosen = self._times[places]
@@ -429,7 +435,7 @@ class _Pieces:
             yield self._in_a_row(batch)
 
     def _timestamps(self, places: Sequence[int]) -> Iterator[list[int]]:
-        """Those whose times count as the same, oldest first."""
+        """Return groups of places whose times count as the same, oldest first."""
         assert self._times is not None
         times = self._times.tolist()
         together: list[int] = []
@@ -449,7 +455,7 @@ class _Pieces:
         return list(found.values())
 
     def _in_a_row(self, batch: list[int]) -> Sequence[int]:
-        """`batch`, as a range where nothing but the time decides."""
+        """Return `batch`, as a range if rows of one subject follow each other."""
         if self._cut.same_subject and batch[-1] - batch[0] == len(batch) - 1:
             return range(batch[0], batch[-1] + 1)
         return batch

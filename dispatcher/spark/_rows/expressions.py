@@ -1,6 +1,6 @@
-"""Numbers that are worked out from the columns of a record batch, where Spark cannot do it. Pure.
+"""Expressions that are evaluated from the columns of a record batch, where Spark cannot. Pure.
 
-Sinks have Spark work out what a row costs; a format is given rows and nothing else.
+Sinks let Spark evaluate the cost of a row; a format only receives rows.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Numbers, names of columns, `+`, `-`, `*`, `/` and parentheses. A name that is not made of
-    letters, digits and underscores alone stands between backticks.
+    """Numbers, names of columns, `+`, `-`, `*`, `/` and parentheses. A name with other characters
+    than letters, digits and underscores is put between backticks.
 
     >>> import pyarrow as pa
     >>> rows = pa.RecordBatch.from_pydict({"size": [8, None], "a b": [1.0, 2.0]})
@@ -44,11 +44,12 @@ class Expression:
 
     @classmethod
     def column(cls, name: str) -> Expression:
-        """What is in the column `name`, whatever is in that name."""
+        """Return the expression of the column `name`, which may contain any character."""
         return cls(f"`{name.replace('`', '``')}`")
 
     def columns(self, parameter: str) -> list[str]:
-        """Those that it names. ArgumentError of `parameter` if it is no such expression."""
+        """Return the columns that it names. ArgumentError of `parameter` if it is not such an
+        expression."""
         try:
             tree, quoted = self._parsed()
             return list(dict.fromkeys(_names(tree, quoted)))
@@ -57,11 +58,11 @@ class Expression:
             raise ArgumentError(parameter, self.text, requirement) from None
 
     def of(self, batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
-        """A number for each row; NaN where a column has none."""
+        """Return a number for each row; NaN where a column has none."""
         import numpy as np
 
         tree, quoted = self._parsed()
-        with np.errstate(all="ignore"):  # what is not finite is found when it is to be charged
+        with np.errstate(all="ignore"):  # the charge refuses what is not finite
             value = _value(tree, quoted, batch)
         return np.broadcast_to(value, batch.num_rows) if np.ndim(value) == 0 else value
 

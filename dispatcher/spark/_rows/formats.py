@@ -1,4 +1,4 @@
-"""In which form a handler is given its rows."""
+"""The forms in which a handler is given its rows."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Rows = Any
-"""What a handler is given: a list of rows, or a pyarrow.RecordBatch."""
+"""The rows that a handler is given: a list of rows, or a pyarrow.RecordBatch."""
 
 
 class Read(NamedTuple):
-    """A record batch, read."""
+    """The rows of a record batch in the form of a handler."""
 
     rows: Any
-    """In a form that `part` can take parts of."""
+    """The rows, from which `part` can take parts."""
     unreadable: dict[int, str]
-    """Why a row cannot be given to a handler, by its place."""
+    """For each row that cannot be given to a handler, by its place: why."""
 
 
 class Format(Protocol):
     """One form of rows. Thread-safe: it has no state."""
 
     def read(self, batch: pa.RecordBatch) -> Read:
-        """The rows of a record batch."""
+        """Read the rows of a record batch."""
         ...
 
     def part(self, rows: Any, start: int, end: int) -> Any:
-        """Rows `start` to `end`, without the last."""
+        """Return the rows from `start` up to `end`, which is excluded."""
         ...
 
     def together(self, parts: Sequence[Any]) -> Rows:
-        """Parts as one."""
+        """Return all rows of `parts` as one."""
         ...
 
     def chosen(self, rows: Rows, places: Sequence[int]) -> Rows:
-        """The rows at `places`, in their order."""
+        """Return the rows at `places`, in their order."""
         ...
 
     def costs(self, rows: Rows, cost: Callable[[Any], float] | float) -> list[float] | float:
-        """What each row costs, or any of them, if `cost` says what one costs."""
+        """Return the cost of each row, or one number if `cost` is a number."""
         ...
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What a handler is given of the rows of `batch`, one record each."""
+        """Return the records of `batch` that a handler is given."""
         ...
 
     def of_records(self, records: pa.RecordBatch) -> Rows:
-        """Records in the form in which a handler is given them."""
+        """Return records in the form in which a handler is given them."""
         ...
 
 
@@ -103,7 +103,7 @@ class AsDict(_Listed):
     """Each row a dict."""
 
     def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-        # All columns were found to be of one length: it is not looked at again for each row.
+        # All columns have one length, which need not be checked again for each row.
         return [dict(zip(names, row, strict=False)) for row in rows]
 
 
@@ -113,7 +113,7 @@ class AsRow(_Listed):
     def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         from pyspark.sql import Row
 
-        # What Row(*names)(*values) makes, without the four calls of Python for each row.
+        # This makes the same as Row(*names)(*values), without four calls of Python for each row.
         fields, made, new = Row(*names), list[Any](), tuple.__new__
         for values in rows:
             row = new(Row, values)
@@ -159,7 +159,7 @@ class AsArrow:
 
 
 class OfMessages:
-    """Each row's `column` holds messages; the handler is given those, in a form of their own."""
+    """Messages, which each row's `column` holds, in place of the rows."""
 
     def __init__(self, column: str, messages: Format) -> None:
         self._column = column
@@ -214,10 +214,10 @@ FORMATS: dict[str, type[Format]] = {
 
 
 def dicts(records: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Each record as a dict."""
+    """Return each record as a dict."""
     return AsDict().of_records(records)
 
 
 def why_unreadable(name: str, value: object) -> str:
-    """Why a row cannot be given to a handler."""
+    """Return why a row cannot be given to a handler."""
     return f"its {name} ({value}) is beyond what Python can hold"

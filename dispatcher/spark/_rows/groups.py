@@ -1,4 +1,5 @@
-"""From the record batches of a task, sorted by sequence and time, to the rows of each sequence."""
+"""Groups the record batches of a task, sorted by sequence and time, into the rows of each
+sequence."""
 
 from __future__ import annotations
 
@@ -17,23 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that are looked at."""
+    """The names of the columns that a task reads."""
 
     sequence: str | None
-    """Whose rows go one after the other; None: all rows of the task are one sequence."""
+    """The column of sequences: rows of one are sent in order. None: all rows of the task are
+    one."""
     time: str | None
     end: str | None = None
-    """Of a row that stands for a span of time."""
+    """The column of the end of a row's span of time."""
     subject: str | None = None
-    """Of a lane's rows."""
+    """The column of the subject of a lane's rows."""
     costs: Mapping[str, Expression] = field(default_factory=dict)
-    """What a row costs, by dimension, where columns say it."""
+    """The cost of a row by dimension, where columns hold it."""
     hash: str | None = None
-    """A hash of all that makes a row this one."""
+    """The column of the hash of all values that identify a row."""
     messages: str | None = None
-    """What the handler is given of a row, if not the row."""
+    """The column of messages that the handler is given, if not the row."""
     added: tuple[str, ...] = ()
-    """Those that were only added to be looked at: a handler never sees them."""
+    """Columns that a sink has added: a handler never sees them."""
 
 
 @dataclass(slots=True)
@@ -43,29 +45,29 @@ class RowGroup:
     sequence: Any
     parts: list[Any] = field(default_factory=list)
     sources: list[pa.RecordBatch] = field(default_factory=list)
-    """The same rows, as Spark gave them."""
+    """The rows in `parts`, as Spark gave them."""
     times: list[np.ndarray[Any, Any]] = field(default_factory=list)
     ends: list[np.ndarray[Any, Any]] = field(default_factory=list)
     costs: dict[str, list[np.ndarray[Any, Any]]] = field(default_factory=dict)
-    """By dimension."""
+    """The costs of the rows by dimension, where columns hold them."""
     hashes: list[np.ndarray[Any, Any]] = field(default_factory=list)
     subjects: list[Any] = field(default_factory=list)
     size: int = 0
     without_time: int = 0
-    """How many have none; they come first."""
+    """The number of rows without a time; they come first."""
     unreadable: dict[int, str] = field(default_factory=dict)
-    """Why a row cannot be given to a handler, by its place."""
+    """For each row that cannot be given to a handler, by its place: why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Some rows of a group, as Spark gave them: whatever a handler does to its rows, these stay."""
+    """Some rows of a group, as Spark gave them. A handler cannot change them."""
 
     batches: list[pa.RecordBatch]
     places: Sequence[int]
 
     def batch(self) -> pa.RecordBatch:
-        """Those rows."""
+        """Return the rows as one record batch."""
         import pyarrow as pa
 
         table = pa.Table.from_batches(self.batches)
@@ -77,15 +79,15 @@ class Source:
         return batch
 
     def last(self, count: int) -> Source:
-        """The last `count` of them."""
+        """Return the last `count` of these rows."""
         return Source(self.batches, self.places[-count:])
 
 
 def groups_of(
     batches: Iterable[pa.RecordBatch], columns: Columns, rows: Format, *, in_order: bool
 ) -> Iterator[list[RowGroup]]:
-    """The groups that are complete, after each record batch. With `in_order` a group may go on
-    in the next one; else each record batch is a group."""
+    """Return the groups that are complete after each record batch. With `in_order` a group may
+    continue in the next record batch; else each record batch is a group."""
     last: RowGroup | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -108,7 +110,7 @@ def groups_of(
 
 @dataclass(slots=True, kw_only=True)
 class _Read:
-    """A record batch, its columns read."""
+    """A record batch, with the values of its columns."""
 
     format: Format
     batch: pa.RecordBatch
@@ -142,7 +144,7 @@ class _Read:
             beyond |= _beyond(columns.end, column, ends)
         if columns.subject is not None:
             subjects, _ = values_of(_names(batch.column(columns.subject)))
-        costs = {dimension: told.of(batch) for dimension, told in columns.costs.items()}
+        costs = {dimension: one.of(batch) for dimension, one in columns.costs.items()}
         if columns.hash is not None:
             hashes = batch.column(columns.hash).to_numpy(zero_copy_only=False)
         if columns.added:
@@ -184,15 +186,15 @@ class _Read:
 
 
 def _names(column: pa.Array) -> pa.Array:
-    """The same, if need be in a time zone in which no two times look alike, and which stays the
-    same when that of the session does not."""
+    """Return `column`, with timestamps in UTC: there no two times have the same text, and a change
+    of the session's time zone has no effect."""
     import pyarrow as pa
 
     return column.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column
 
 
 def _runs(column: pa.Array) -> list[tuple[Any, int, int]]:
-    """Each value of a sorted column, and where it begins and ends."""
+    """Return each value of a sorted column, with where it begins and ends."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -211,12 +213,12 @@ def _runs(column: pa.Array) -> list[tuple[Any, int, int]]:
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """Python's first day and its last, in days since 1970."""
 DAY = 86_400_000_000
-"""In microseconds."""
+"""Microseconds of a day."""
 
 
 def _beyond(name: str, column: pa.Array, times: np.ndarray[Any, Any]) -> dict[int, str]:
-    """Why rows cannot be sent by their time: Python cannot hold it, or it is infinite, after which
-    all others would be late."""
+    """Return which rows cannot be sent because of their time, and why: Python cannot hold it, or it
+    is infinite, which would make all later rows late."""
     import numpy as np
     import pyarrow as pa
 
@@ -235,7 +237,7 @@ def _beyond(name: str, column: pa.Array, times: np.ndarray[Any, Any]) -> dict[in
 
 
 def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
-    """Times as numbers; where there is none, any number."""
+    """Return times as numbers; the number is arbitrary where there is no time."""
     import pyarrow as pa
 
     kind = column.type

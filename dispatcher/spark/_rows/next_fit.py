@@ -1,8 +1,8 @@
 """Batches that are bounded in several dimensions of cost, filled in the order of their rows. Pure.
 
-SubjectBuilder knows one cost, and looks for the best order of the subjects of a timestamp. With
-several dimensions there is no single best: here each group goes into the open batch if all of it
-fits, else it opens the next one.
+SubjectBuilder adds up one cost, and looks for the best order of the subjects of a timestamp. With
+several dimensions no order is the best: here each group goes into the open batch if all of it fits,
+else it opens the next one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Item = TypeVar("Item")
 def next_fit(
     groups: Iterable[Sequence[Item]], size_of: Callable[[Item], Size], most: Size
 ) -> Iterator[list[Item]]:
-    """The batches of `groups`. The items of a group stay together, unless they alone exceed a
-    batch: then they are placed one by one. An item that exceeds it has a batch of its own.
+    """Return the batches of `groups`. The items of a group stay together, unless they alone exceed
+    a batch: then they are placed one by one. An item that exceeds a batch has one of its own.
 
     >>> list(next_fit(["aa", "bb", "ccccc"], lambda letter: (1,), (3,)))
     [['a', 'a'], ['b', 'b', 'c'], ['c', 'c', 'c'], ['c']]

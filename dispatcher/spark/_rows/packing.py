@@ -1,12 +1,12 @@
-"""Which subjects share a batch: a bounded first fit by order of input. Pure.
+"""Decides which subjects share a batch: a bounded first fit by order of input. Pure.
 
 A subject goes whole into the first open pack that has room for it, so that no two packs share one.
-If none has, the next pack is opened; when too many are open, the oldest is closed. Nothing but the
-order and the sizes of the subjects decides, so a replay that has the same subjects in the same
-order has the same packs. A change of these rules needs another version: see division.py.
+If none has room, the next pack is opened; when too many are open, the oldest is closed. Only the
+order and the sizes of the subjects decide, so a replay that has the same subjects in the same order
+has the same packs. A change of these rules needs another version: see division.py.
 
-Sums are compared, and never what is left: a pack that fits here costs, with the same numbers added
-in the same order, no more than a limit of just that size allows.
+Sums are compared, never remainders: so the cost of a pack that fits here, added up in the same
+order, is never more than a limit of exactly that size allows.
 
 When a pack is opened, none of the open ones had room for a subject of size s: each pack but the
 last one is filled to more than `most - s`. Of subjects of at most 9 % of a batch that makes at most
@@ -20,10 +20,10 @@ from operator import add, eq, le
 from typing import Generic, TypeVar
 
 OPEN_AT_ONCE = 8
-"""How many packs are open. More of them fill better, and are sent later."""
+"""The largest number of open packs. With more of them packs are fuller, and are sent later."""
 
 Size = tuple[float, ...]
-"""What something takes of each dimension of a batch, such as its rows and its cost."""
+"""A size in each dimension of a batch, such as rows and cost."""
 
 Item = TypeVar("Item")
 
@@ -43,11 +43,11 @@ class Packing(Generic[Item]):
         self._open: list[_Pack[Item]] = []
 
     def fits(self, size: Size) -> bool:
-        """Whether something of this size may be in a pack at all."""
+        """Whether an item of this size fits into an empty pack."""
         return all(map(le, size, self._most))
 
     def add(self, item: Item, size: Size) -> Iterator[list[Item]]:
-        """Packs `item`, which fits; the packs that are closed by that."""
+        """Pack `item`, which must fit, and return the packs that are closed by that."""
         packs = self._open
         for pack in packs:
             filled = tuple(map(add, pack.size, size))
@@ -65,7 +65,7 @@ class Packing(Generic[Item]):
             yield pack.items
 
     def rest(self) -> Iterator[list[Item]]:
-        """The packs that are open, the oldest first; then there are none."""
+        """Close all open packs and return them, the oldest first."""
         while self._open:
             yield self._open.pop(0).items
 

@@ -1,11 +1,11 @@
-"""From the units of each subject to packs: what is sent with one call. Pure.
+"""Puts the units of each subject into packs, each of which is sent with one call. Pure.
 
-Packs are made of all units, also of those that were acknowledged before a replay, so that a replay
-has the same packs; then what was acknowledged is left out.
+Packs are made of all units, including those that were acknowledged before a replay, so that a
+replay has the same packs; then the acknowledged units are left out.
 
-Late rows are never in one batch with others: of subjects that have some, they and what comes before
-them make a batch of its own, which is sent before the batch with the rest of these subjects.
-A subject that is larger than a batch is sent alone, unit after unit.
+Late rows are never in one batch with others. The late rows of the subjects of a pack, and the rows
+before them, make a batch of their own, which is sent before the batch with the rest of these
+subjects. A subject that is larger than a batch is sent alone, unit after unit.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Pack:
 
     units: list[Unit]
     key: bytes | None = None
-    """The sequence among whose packs the Batcher keeps the order; None: there is no other one."""
+    """The sequence whose packs the Batcher keeps in order; None: the sequence has no other pack."""
     previous: Pack | None = None
-    """The one before it of that sequence, which must have been acknowledged."""
+    """The pack before it of that sequence, which must be acknowledged first."""
     waits_for: Pack | None = None
-    """One that must have been acknowledged before this one may wait for its turn."""
+    """A pack that must be acknowledged before this one may be enqueued."""
     name: bytes = b""
-    """The same in each replay."""
+    """The name in the ledger, which is the same in each replay."""
     is_rest: bool = False
     """Whether some of its units were acknowledged before."""
     sent: bool = False
@@ -39,32 +39,32 @@ class Pack:
     is_divided: bool = False
     """Whether its units are sent one by one, since it failed for good as a whole."""
     lengths: list[int] = field(default_factory=list)
-    """How many rows of each unit the handler was given last."""
+    """The number of rows of each unit in the last call of the handler."""
     charge: AnyCost = 0.0
-    """What each attempt costs, with what a batch costs by itself."""
+    """The cost of each attempt, including the batch's own cost."""
     factors: Mapping[str, float] = field(default_factory=dict)
-    """By what the cost of rows was multiplied in it, in dimensions that are learned."""
+    """The factors by which the cost of rows was multiplied, in dimensions that are learned."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 
     @property
     def left(self) -> list[Unit]:
-        """The units of which a handler is still to take something."""
+        """The units that are still to be handled, at least in part."""
         return [unit for unit in self.units if unit.is_left]
 
     @property
     def cost(self) -> AnyCost:
-        """Of what is left."""
+        """The cost of the units that are still to be handled."""
         return sum(unit.cost for unit in self.left)
 
     @property
     def acknowledged(self) -> bool:
-        """Whether all of its units are, also if they were sent one by one."""
+        """Whether all of its units are acknowledged, also if they were sent one by one."""
         return all(unit.acknowledged for unit in self.units)
 
 
 def singly(units: Sequence[Unit], *, in_order: bool = True) -> Iterator[Pack]:
-    """Each unit of a sequence by itself, those left out that were acknowledged."""
+    """Return a pack for each unit of a sequence that is not acknowledged."""
     previous: Pack | None = None
     for unit in units:
         if unit.acknowledged:
@@ -76,7 +76,7 @@ def singly(units: Sequence[Unit], *, in_order: bool = True) -> Iterator[Pack]:
 
 
 class Packer:
-    """Packs the units of a task's subjects, by a `division` or each by itself."""
+    """Packs the units of a task's subjects by a `division`; None: each unit by itself."""
 
     def __init__(self, division: Division | None, *, in_order: bool) -> None:
         self._in_order = in_order
@@ -87,7 +87,7 @@ class Packer:
             self._sizes_of = division.most_cost.sizes_of
 
     def add(self, units: Sequence[Unit]) -> Iterator[Pack]:
-        """Takes all units of the next subject; the packs that are closed by that."""
+        """Add all units of the next subject, and return the packs that are closed by that."""
         packing = self._packing
         if packing is not None:
             early = _early(units)
@@ -100,7 +100,7 @@ class Packer:
         yield from singly(units, in_order=self._in_order)
 
     def rest(self) -> Iterator[Pack]:
-        """The packs that are still open."""
+        """Return the packs that are still open."""
         if self._packing is not None:
             for subjects in self._packing.rest():
                 yield from _packs_of(subjects)
@@ -111,7 +111,7 @@ class Packer:
 
 
 def _early(units: Sequence[Unit]) -> int:
-    """How many of a subject's units come up to its last late one."""
+    """Return the number of a subject's units up to and including its last late one."""
     late = [place for place, unit in enumerate(units) if unit.late and not unit.refused]
     return late[-1] + 1 if late else 0
 

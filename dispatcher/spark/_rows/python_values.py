@@ -1,9 +1,9 @@
-"""Values of Arrow as values of Python: maps as dicts, wherever they are, and what Python cannot
-hold found and named.
+"""Converts values of Arrow to values of Python: maps to dicts, at any depth, and values that Python
+cannot hold to their texts.
 
-Whole columns are turned at a time, nested ones by their parts: Arrow's own `to_pylist` makes a time
-in microseconds, more than everything else that is done with a row. A column with something that
-Python cannot hold is gone through value by value.
+Whole columns are converted at a time, nested ones by their parts: Arrow's own `to_pylist` takes
+microseconds for each time, more than everything else that is done with a row. A column with a value
+that Python cannot hold is converted value by value.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Unreadable(str):
 
 
 def values_of(column: pa.Array) -> tuple[list[Any], dict[int, str]]:
-    """The values of `column`; and by their places, the texts of those that Python cannot hold. Such
-    a text, an Unreadable, stands in place of the value, also inside of others.
+    """Return the values of `column`, and by their places the texts of those that Python cannot
+    hold. Such a text, an Unreadable, stands in place of the value, also inside nested values.
 
     >>> import pyarrow as pa
     >>> values_of(pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())))
@@ -49,7 +49,7 @@ def values_of(column: pa.Array) -> tuple[list[Any], dict[int, str]]:
 
 
 def _readable(column: pa.Array) -> list[Any]:
-    """All values. OverflowError or ValueError if Python cannot hold one."""
+    """Return all values. OverflowError or ValueError if Python cannot hold one."""
     import pyarrow as pa
 
     kind = column.type
@@ -79,21 +79,21 @@ def _readable(column: pa.Array) -> list[Any]:
 
 
 def _elements(column: pa.Array, *inner: pa.Array) -> list[list[Any]]:
-    """What the lists or maps of `column` hold, which may be a part of `inner`."""
+    """Return the elements of the lists or maps of `column`, which may be a part of `inner`."""
     offsets = column.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     return [_readable(values.slice(start, end - start)) for values in inner]
 
 
 def _bounds(column: pa.Array) -> Iterator[tuple[int, int]]:
-    """Where each list or map of `column` begins and ends in its elements."""
+    """Return where each list or map of `column` begins and ends in its elements."""
     offsets = column.offsets.to_pylist()
     first = offsets[0]
     return pairwise([offset - first for offset in offsets])
 
 
 def _value(column: pa.Array, place: int, texts: list[str]) -> Any:
-    """The value at `place`; the texts of what is Unreadable in it are added to `texts`."""
+    """Return the value at `place`, and add the texts of Unreadable values in it to `texts`."""
     import pyarrow as pa
 
     kind = column.type

@@ -1,4 +1,4 @@
-"""What each row of a group costs, in each dimension of the limit. Pure."""
+"""Costs of the rows of a group, in each dimension of the limit. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     Amounts = float | np.ndarray[Any, Any]
-    """What any row costs, or each of them."""
+    """One cost for all rows, or the cost of each row."""
 
 
 class RowCosts:
@@ -30,21 +30,21 @@ class RowCosts:
     def __init__(self, amounts: Mapping[str, Amounts]) -> None:
         self._amounts = amounts
         self._number = amounts.get("")
-        """Where costs have no dimensions."""
+        """The costs if they have no dimensions, else None."""
 
     def of(self, places: Sequence[int]) -> AnyCost:
-        """What these rows cost together."""
+        """Return the sum of the costs of these rows."""
         if self._number is not None:
             return _sum(self._number, places)
         return Costs({name: _sum(one, places) for name, one in self._amounts.items()})
 
     def column(self, dimension: str, places: Sequence[int]) -> list[float]:
-        """What each of them costs in one dimension; zeros if they cost nothing there."""
+        """Return the cost of each of these rows in one dimension."""
         return _list(self._amounts.get(dimension, 0.0), places)
 
     def beyond(self, places: Sequence[int], most: MostCost) -> list[tuple[int, str, float]]:
-        """Which of `places` have a row that alone costs more than `most`, by their number, in which
-        dimension, and what it costs there."""
+        """Return the rows at `places` that alone cost more than `most`: the index in `places`, the
+        dimension and the cost in it."""
         found: dict[int, tuple[str, float]] = {}
         for name, limit in most.amounts:
             amounts = self._amounts.get(name, 0.0)
@@ -55,8 +55,8 @@ class RowCosts:
         return [(index, *found[index]) for index in sorted(found)]
 
     def unusable(self, whole: Container[str] = ()) -> tuple[str, str] | None:
-        """A dimension in which a cost cannot be charged, and what is wrong with it; None if all
-        can. In the dimensions `whole` only whole numbers can."""
+        """Return a dimension in which a cost cannot be charged, and why; None if all costs can. In
+        the dimensions `whole` only whole numbers can be charged."""
         import numpy as np
 
         for dimension, amounts in self._amounts.items():
@@ -67,8 +67,8 @@ class RowCosts:
         return None
 
     def reach(self, places: Sequence[int], most: MostCost) -> Callable[[int], int]:
-        """A function from the number of a row in `places` to that of the first one that does not
-        fit into one batch with it and all in between."""
+        """Return a function that, given the index in `places` of the first row of a batch, returns
+        the index of the first row that does not fit into the batch."""
         import numpy as np
 
         sums = [

@@ -1,4 +1,4 @@
-"""Rows of a task in the order in which they are sent, where Spark did not sort them. Pure."""
+"""Sorts the rows of a task into the order in which they are sent, if Spark did not. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_AT_ONCE = 10_000
-"""In a record batch."""
+"""Rows in a record batch."""
 
 
 def sorted_batches(
     batches: Iterable[pa.RecordBatch], subject: str | None, time: str
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of `batches`, by `subject` if there is one, and by `time`, as Spark sorts: what is
-    null comes first, and a time that is no number last. Rows that are alike in both stay in the
-    order in which they came."""
+    """Return all rows of `batches`, sorted by `subject`, if given, and by `time`, as Spark sorts:
+    null comes first, and NaN last. Rows that are equal in both stay in the order in which they
+    came."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Columns of times as Python's datetimes, dates and timedeltas, as Arrow itself makes them."""
+"""Converts columns of times to the datetimes, dates and timedeltas that Arrow itself would make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _1970 = date(1970, 1, 1).toordinal()
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether a column of this type is one that `times_of` turns: Spark's times are all counted in
+    """Whether `times_of` converts a column of this type: all times of Spark are counted in
     microseconds or days."""
     import pyarrow as pa
 
@@ -23,7 +23,7 @@ def is_time(kind: pa.DataType) -> bool:
 
 
 def times_of(column: pa.Array) -> list[Any]:
-    """Its values; None for null. OverflowError or ValueError if Python cannot hold one.
+    """Return the values; None for null. OverflowError or ValueError if Python cannot hold one.
 
     >>> import pyarrow as pa
     >>> times_of(pa.array([1, None], pa.duration("us")))

@@ -1,1 +1,1 @@
-"""What runs in a Python worker of Spark: one part of a micro-batch."""
+"""The code that runs in a Python worker of Spark: it sends one part of a micro-batch."""

@@ -1,8 +1,8 @@
-"""How one batch is delivered: to the handler or to dead letters, and then acknowledged.
+"""Delivers one batch to the handler or to dead letters, and then acknowledges it.
 
-A batch of several subjects that has failed for good as a whole is divided: whichever of them it was
-that the handler could not take, the others are sent. The task does that, since a callback must not
-wait for room in its own Batcher.
+A batch of several subjects that has failed for good as a whole is divided, so that only subjects
+that the handler cannot take fail. The task divides it, since a callback must not wait for room in
+its own Batcher.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
 
 
 _FAILURES = (Exception, SystemExit, asyncio.CancelledError)
-"""What a handler may raise. A program that ends itself, or a task of the handler's that was
-cancelled, ends a batch and nothing else."""
+"""Exceptions of a handler that fail its batch only. Among them are those of a program that exits,
+and of a task of the handler's that was cancelled."""
 
 
 class Delivery:
     """The callbacks of a task's Batcher. Each operation is one Pack.
 
-    Of a sequence, none begins unless the one before it was acknowledged: what is remembered is
-    how many of a sequence's rows were, so that none may be left out in between.
+    A batch of a sequence begins only when the batch before it is acknowledged: the ledger stores
+    how many rows of a sequence are acknowledged, so there must be no gap between them.
     """
 
     def __init__(
         self, sending: DeliveryOptions, micro_batch: MicroBatchId, rows: Format, sums: Sums
     ) -> None:
-        handler = load(sending.handler)  # before anything is sent, and without any row
+        handler = load(sending.handler)  # loaded before the first row, so that an error comes first
         self._handler = MeasuredHandler(handler, sums)
         self._takes_context = handler.takes_context
         self.dead_letters = dead_letters_of(sending.dead_letters)
@@ -68,18 +68,18 @@ class Delivery:
         self._sums = sums
         prices = prices_of(sending)
         self._batch_cost, self._form = prices.of_batch, prices.form
-        self._learned = prices.learned
+        self._learned, self._most = prices.learned, prices.most
         self._is_limited = sending.limiter is not None
         self.sender: Sender | None = None
         self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
-        """Packs whose subjects are to be sent one by one."""
+        """Failed packs whose subjects are to be sent one by one."""
         self.failed: SparkSinkError | None = None
         """Why the task fails."""
         self.begun_at = time.monotonic()
-        """When a batch began last, or the task."""
+        """The time when the last batch began, or the task."""
 
     def watcher(self, sending: DeliveryOptions) -> Watcher:
-        """Whose callbacks these are."""
+        """Return the watcher that calls `_send` or `_send_async`."""
         return Watcher(
             self._callback(),
             retry=sending.retry,
@@ -88,8 +88,8 @@ class Delivery:
         )
 
     def _callback(self) -> OnBatch:
-        """What sends a batch, under the name of the handler: log lines of a Batcher have it, and
-        ours says nothing to users."""
+        """Return the callback under the name of the handler, which users recognise in log lines of
+        the Batcher."""
 
         def send(operations: list[Operation]) -> None:
             self._send(operations)
@@ -102,10 +102,13 @@ class Delivery:
         return callback
 
     def operation(self, watcher: Watcher, pack: Pack) -> Operation:
-        """What has `pack` sent: a batch by itself, so its cost has that of a batch in it, unless
-        no handler is to take it. Without a limit there is nothing that a cost is charged to."""
+        """Return the operation that sends `pack`. It is a batch by itself, so its cost includes
+        that of a batch, unless no handler is called. Without a limit the cost is zero."""
         pack.factors = self._learned.factors()
-        pack.charge = scaled(pack.cost, pack.factors) + self._batch_cost if pack.left else 0
+        rows_cost = scaled(pack.cost, pack.factors)
+        if pack.factors:  # what was learned may be more than the limit could ever grant
+            rows_cost = self._most.bounded(rows_cost)
+        pack.charge = rows_cost + self._batch_cost if pack.left else 0
         charge: Any = pack.charge if self._is_limited else 0
         if charge and pack.factors:
             rows = sum(
@@ -115,25 +118,25 @@ class Delivery:
         return Operation(watcher, charge, pack, key=pack.key)
 
     def may_begin(self) -> bool:
-        """Whether something may be sent now. Raises if nothing may be sent any more."""
+        """Whether a batch may be sent now. Raises if no more may be sent at all."""
         if self.failed is not None:
             raise self.failed.again()
         return self.sender is None or self.sender.may_begin()
 
     def check(self) -> None:
-        """Only raises."""
+        """Raise if nothing may be sent any more."""
         self.may_begin()
 
     def put_aside(self, unit: Unit) -> None:
-        """It waits in a gate, and counts as sent: whoever replays it must not have it wait twice,
-        whatever fails after this."""
+        """Acknowledge a unit that waits in a gate, so that a replay does not put it into the gate
+        again."""
         if (written := self._written([unit])) is not None:
             written.result()
         unit.acknowledged = True
         self._sums.add(held_rows=unit.size, late_rows=unit.size * unit.late)
 
     def divide(self, pack: Pack) -> None:
-        """From now on the subjects of `pack` are sent one by one, in each replay as well."""
+        """Have the subjects of `pack` sent one by one from now on, in each replay as well."""
         pack.is_divided = True
         self.divided.put(pack)
 
@@ -184,7 +187,7 @@ class Delivery:
         self._ended(pack)
 
     def _rows(self, pack: Pack) -> Rows:
-        """What is handed to the handler: at each attempt the rows as they came."""
+        """Return the rows for one call of the handler. Each attempt receives them as they came."""
         units = pack.left
         if all(unit.rows is not None for unit in units):
             parts = [unit.rows for unit in units]
@@ -201,7 +204,7 @@ class Delivery:
         return self._format.of_records(_together(records))
 
     def _records(self, unit: Unit) -> pa.RecordBatch:
-        """What is left to be sent of `unit`."""
+        """Return the records of `unit` that are still to be sent."""
         import pyarrow as pa
 
         records = self._format.records(unit.source.batch())
@@ -216,13 +219,14 @@ class Delivery:
 
     def _check_turn(self, pack: Pack) -> None:
         if not self.may_begin():
-            # While Redis is away. The Batcher takes it back, and charges it anew: what was charged
-            # by then is not sent beside what is charged when Redis is there again.
+            # Redis does not respond. The Batcher takes the batch back and charges it again when it
+            # starts, so that these batches and later ones are not sent on top of each other when
+            # Redis responds.
             raise NotStarted
         if pack.previous is not None:
             if not pack.previous.acknowledged:
                 raise BatchFailedError(
-                    f"{self.micro_batch.named(pack)} waits for one that has failed"
+                    f"{self.micro_batch.named(pack)} cannot be sent: one before it failed"
                 )
             pack.previous = None
 
@@ -236,10 +240,10 @@ class Delivery:
         self._sums.add(longest_wait=now - pack.waiting_since)
 
     def _judge(self, pack: Pack, handed: list[Any], attempt: int, error: BaseException) -> None:
-        """Raises `error`, for the Batcher to try again or to give up; but what is given up and
-        has a target for dead letters goes there now, before anything later of its sequence. Of
-        several subjects only those go there whose rows the handler has named; if it has named
-        none, each is tried by itself."""
+        """Raise `error` if the Batcher is to try again or to give up. A batch that is given up is
+        marked for dead letters instead, if there are any: they take it now, before any later rows
+        of its sequence. Of several subjects, only those whose rows the handler has named go there;
+        if it has named none, each subject is tried by itself."""
         named = False
         if isinstance(error, PartialFailure):
             if not error.failed:
@@ -264,8 +268,8 @@ class Delivery:
     def _narrow(
         self, pack: Pack, handed: list[Any], error: PartialFailure
     ) -> tuple[bool, BaseException]:
-        """Leaves of `pack` only what has failed, if `error` names rows of it; whether it does, and
-        why they failed or what is wrong with `error`."""
+        """Keep only the failed rows of `pack`, if `error` names rows of it. Return whether it does,
+        and why they failed, or what is wrong with `error`."""
         try:
             failed = places_of(handed, error.failed)
         except KeyError:
@@ -285,7 +289,7 @@ class Delivery:
     def _written(self, units: list[Unit]) -> Future[None] | None:
         if self.sender is None:
             return None
-        # Of several units of one sequence the last one says what was acknowledged.
+        # Of several units of one sequence the last one has the entry that is stored.
         entries = {unit.sequence: unit.entry for unit in units}
         for unit in units:
             entries |= unit.of_subjects
@@ -302,8 +306,8 @@ class Delivery:
             numbers["rejected_rows"] += unit.size - sent
             numbers["late_rows"] += unit.size * unit.late
         if numbers["sent_rows"]:
-            # Together, since the one is divided by the other: packs that were divided, and those
-            # of which all was rejected, count for neither.
+            # One is divided by the other later, so both are added here: packs that were divided,
+            # and those of which all rows were rejected, count for neither.
             self._sums.add(batches=1, waited=pack.begun_at - pack.waiting_since)
         self._sums.add(**numbers)
 
@@ -324,14 +328,14 @@ class Delivery:
         return [unit for unit in pack.units if unit.refused and not unit.in_dead_letters]
 
     def _take(self, unit: Unit) -> Awaitable[object] | None:
-        """Gives `unit` to dead letters."""
+        """Give `unit` to dead letters."""
         assert self.dead_letters is not None
         records = self._records(unit)
         context = context_of(self.micro_batch, [unit], [records.num_rows], 0, unit.refused)
         return self.dead_letters.take(records, context)
 
     def _give_up(self, operations: list[Operation], error: BaseException) -> None:
-        """What failed for good, and has nowhere to go: the task fails."""
+        """Fail the task, since a batch has failed for good and there are no dead letters."""
         (operation,) = operations
         pack: Pack = operation.payload
         if isinstance(error, TooExpensiveError) and len(pack.left) > 1:
@@ -340,7 +344,8 @@ class Delivery:
         self._fail(pack, operation.attempt, error)
 
     def abandoned(self, error: object) -> None:
-        """A handler does not return: nobody knows what becomes of its batch."""
+        """Fail the task, since a handler does not return and it is unknown whether its batch is
+        sent."""
         if self.sender is not None:
             self.sender.linger()
         if self.failed is None:

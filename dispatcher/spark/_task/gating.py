@@ -1,7 +1,7 @@
-"""In front of a sink: rows of subjects that are not registered wait, over micro-batches.
+"""A gate in front of a sink, in which rows of subjects that are not registered wait.
 
-They wait in the gate, which all tasks share through Redis with everybody else who has one of its
-name, and count as acknowledged. Whoever is told the registration is handed what waited.
+Tasks share it through Redis with all other gates of its name. Rows that wait count as acknowledged,
+so they may wait over many micro-batches. The process that registers their subject receives them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from dispatcher.spark._rows.formats import Format
 
 GateSource = RedisEntityStore | Callable[[], RegistrationGate]
-"""The store of a gate with its default bounds, or what makes a gate."""
+"""The store of a gate with default bounds, or a function that makes a gate."""
 
 
 class Gating:
-    """A task's gate."""
+    """The gate of one task."""
 
     def __init__(self, source: GateSource, rows: Format) -> None:
         self._gate = RegistrationGate(source) if isinstance(source, RedisEntityStore) else source()
         self._format = rows
 
     def holds(self, unit: Unit) -> bool:
-        """Whether all of `unit` waits from now on. Of one whose subject is registered meanwhile,
-        what comes after that is left in the unit."""
+        """Offer the rows of `unit` to the gate. Return whether all of them wait there. If the
+        subject is registered in the meantime, the rows after that are left in the unit."""
         messages = [(str(unit.subject), _plain(row)) for row in dicts(unit.source.batch())]
         if self._gate.offer(*messages[0]):
             return False
@@ -43,12 +43,11 @@ class Gating:
         return not passing
 
     def close(self) -> None:
-        """Closes the gate."""
         self._gate.close()
 
 
 def check_source(source: object) -> None:
-    """Refuses what is no gate that tasks can share."""
+    """Refuse a gate that tasks cannot share."""
     if isinstance(source, RegistrationGate):
         raise ArgumentError(
             "gate",
@@ -65,7 +64,7 @@ def check_source(source: object) -> None:
 
 
 def check_rows(df: DataFrame) -> None:
-    """Refuses rows that cannot wait: what is not among what a gate keeps."""
+    """Refuse rows with columns of types that a gate cannot keep."""
     from pyspark.sql import types
 
     kept = (
@@ -91,7 +90,7 @@ def check_rows(df: DataFrame) -> None:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """The same, of values that a gate keeps."""
+    """Return the row with its values converted to types that a gate keeps."""
     return {name: _value(value) for name, value in row.items()}
 
 

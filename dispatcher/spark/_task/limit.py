@@ -1,4 +1,4 @@
-"""The limit of one task: when it is in vain to wait for it any longer."""
+"""The limit of one task. It finds when rows wait for capacity that cannot come."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from limiters.limits import Limits
 
 
 class TaskLimit:
-    """A limiter of the task's own, and since when its Redis has not answered.
+    """The task's own limiter, with the time since which its Redis has not answered.
 
-    A limit that is only busy answers; then rows wait for their turn, however long that is.
+    The Redis of a limit that is only busy answers; then rows wait for their turn without end.
     """
 
     def __init__(self, config: LimiterConfig, patience: float) -> None:
@@ -22,10 +22,11 @@ class TaskLimit:
         self._config = config
         self._patience = patience
         self._since: float | None = None
-        """When rows began to wait for an answer."""
+        """The time when rows began to wait for an answer."""
 
     def check(self, begun: float) -> None:
-        """Raises if rows wait, the last of them `begun` at that time, and no answer can come."""
+        """Raise if no answer can come. `begun` is the time when the last batch began: rows wait
+        since."""
         if self.limiter.evicted:
             raise LimitAwayError(
                 f"{self._name()} gives this task nothing: an operator has evicted it. The next "
@@ -33,7 +34,7 @@ class TaskLimit:
             )
         if self.limiter.broken is not None:
             raise LimitAwayError(
-                f"{self._name()} cannot be asked: {self.limiter.broken}"
+                f"{self._name()} cannot be used: {self.limiter.broken}"
             ) from self.limiter.broken
         standing = self.limiter.standing()
         if standing.refused and not standing.reserved:
@@ -60,7 +61,7 @@ class TaskLimit:
         return (
             f"it has another lease_time or period than {config.lease_time:g} and "
             f"{config.period:g} s, or several dimensions. Use those of the limit, or change them "
-            f"for everybody: dispatcher limit set {quote(config.name)} "
+            f"for all instances: dispatcher limit set {quote(config.name)} "
             f"--lease-time {config.lease_time:g} --period {config.period:g}"
         )
 

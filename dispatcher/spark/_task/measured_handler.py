@@ -1,4 +1,4 @@
-"""How often a task calls its handler, and how long that takes."""
+"""Measures how often a task calls its handler, and how long the calls take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatcher.spark._task.sums import Sums
 
 
 class MeasuredHandler:
-    """A handler whose calls are added to `sums`, also those that raise."""
+    """A handler whose calls are added to `sums`, including those that raise."""
 
     def __init__(self, handler: Handler, sums: Sums) -> None:
         self._handler = handler
@@ -21,7 +21,7 @@ class MeasuredHandler:
         self.name = handler.name
 
     def bound(self, context: object) -> Callable[[Any], Any]:
-        """As `Handler.bound`."""
+        """Return the function that `Handler.bound` returns, with its calls measured."""
         call = self._handler.bound(context)
         if not self.is_async:
 

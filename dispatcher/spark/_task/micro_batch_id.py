@@ -1,4 +1,4 @@
-"""What a handler and people are told of a batch. Pure."""
+"""The names of a micro-batch and its batches: in contexts, keys and messages. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dispatcher.spark.context import Context, ContextOfSeveral, SubjectRows, key
 
 @dataclass(frozen=True)
 class MicroBatchId:
-    """Which micro-batch it is."""
+    """The facts that identify a micro-batch."""
 
     query: str
     batch: int
     checkpoint: str
     time_kind: str
-    """Of the time column: timestamp, timestamp_ntz, date or number."""
+    """The kind of the time column: timestamp, timestamp_ntz, date or number."""
     run: str = ""
-    """What is in every key besides, if a replay does not have the same batches."""
+    """An additional part of all keys, for one run, if a replay does not have the same batches."""
     by_subject: bool = True
     """Whether rows of a subject lie together in a batch."""
 
@@ -30,7 +30,7 @@ class MicroBatchId:
         return f"micro-batch {self.batch} of query {self.query!r}"
 
     def named(self, pack: Pack) -> str:
-        """Which batch it is, for people."""
+        """Return a description of the batch `pack` for messages."""
         first, *others = {unit.sequence: unit for unit in pack.units}.values()
         whose = f"subject {first.subject!r}"
         if others:
@@ -38,10 +38,10 @@ class MicroBatchId:
         return f"a batch of {sum(unit.size for unit in pack.units)} rows of {whose} in {self}"
 
     def key(self, unit: Unit) -> str:
-        """The same each time `unit` is sent."""
+        """Return a key that is the same each time `unit` is sent."""
         facts: tuple[object, ...] = (self.run, unit.sequence, unit.first, unit.last)
         facts += (unit.start, unit.size)
-        if unit.records is not None:  # the others were taken under the key of all
+        if unit.records is not None:  # the other records were sent under the key of all
             facts += (tuple(unit.records),)
         return key_of(self.query, self.checkpoint, self.batch, *facts)
 
@@ -49,7 +49,7 @@ class MicroBatchId:
 def context_of(
     of: MicroBatchId, units: list[Unit], lengths: list[int], attempt: int, reason: str = ""
 ) -> Context:
-    """What is told of a batch of `units`, of each of which it holds so many rows."""
+    """Return the context of a batch of `units`. `lengths` are the numbers of rows of each unit."""
     end, parts = 0, []
     for unit, length in zip(units, lengths, strict=True):
         begin, end = end, end + length
@@ -83,7 +83,7 @@ def context_of(
 
 
 def _instant(time: Time | None, kind: str) -> Any:
-    """A time as users know it."""
+    """Return a time as the type that users see."""
     if time is None or kind == "number":
         return time
     if kind == "date":

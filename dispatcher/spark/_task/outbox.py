@@ -1,7 +1,7 @@
-"""From packs to the operations of a task's Batcher: which may wait there for their turn, and when.
+"""Enqueues packs as operations of a task's Batcher.
 
-A pack that must come after another one is kept here until that one was acknowledged. In the Batcher
-it could not be: the subjects of a pack that has failed are sent one by one, and they would wait
+A pack that must come after another one is kept here until that one is acknowledged. It must not
+wait in the Batcher: if the other pack fails, its subjects are sent one by one, and they would wait
 behind it for room in the buffer.
 """
 
@@ -21,11 +21,11 @@ from dispatcher.spark.errors import BatchFailedError, UnusableRowsError
 from dispatcher.state import State
 
 LOOK = 0.1
-"""How often a task that waits looks whether a batch has failed, in seconds."""
+"""Seconds between two checks of a waiting task whether a batch has failed."""
 
 
 class Outbox:
-    """A task's packs on their way into its Batcher. For the thread of the task alone."""
+    """A task's packs on their way into its Batcher. Only the thread of the task may use it."""
 
     def __init__(
         self,
@@ -37,35 +37,36 @@ class Outbox:
         self._batcher = batcher
         self._delivery = delivery
         self._check = check
-        """Raises if what waits cannot be sent any more."""
+        """Raises if the waiting packs cannot be sent any more."""
         self._watcher = delivery.watcher(sending)
         self._concurrency = sending.concurrency
         self._enqueued = 0
         self._kept: list[Pack] = []
 
     def send(self, pack: Pack) -> None:
-        """Has `pack` sent in its turn; waits while too much waits."""
+        """Enqueue `pack`, or keep it until it may be enqueued. Wait while too many packs are
+        kept."""
         self._kept.append(pack)
         self._move_on()
         while len(self._kept) > self._concurrency:
             self._look()
 
     def send_and_wait(self, units: Sequence[Unit]) -> None:
-        """Sends those of `units` of one subject that were not acknowledged, one by one, and waits
-        until they are."""
+        """Send the units of one subject that are not acknowledged, one by one, and wait until all
+        are acknowledged."""
         for pack in singly(units):
             self._enqueue(pack)
         while not all(unit.acknowledged for unit in units):
             self._look()
 
     def finish(self) -> None:
-        """Waits until all is acknowledged."""
+        """Wait until all packs are acknowledged."""
         self._start()
         while True:
             self._move_on()
             ended = self._watcher.wait(LOOK)
             self._check()
-            # What a callback has divided is there before it ends.
+            # A callback puts the pack that it divides into the queue before it ends.
             if ended and self._delivery.divided.empty() and not any(map(_may_go, self._kept)):
                 return
 
@@ -76,8 +77,8 @@ class Outbox:
         self._move_on()
 
     def _move_on(self) -> None:
-        """Sends what could not be sent before: subjects of packs that have failed, and what waited
-        for a pack that was acknowledged meanwhile."""
+        """Enqueue subjects of packs that have failed, and kept packs that may be enqueued by
+        now."""
         while True:
             try:
                 self._send_singly(self._delivery.divided.get_nowait())
@@ -122,7 +123,7 @@ class Outbox:
                 if len(pack.left) > 1:
                     self._delivery.divide(pack)
                     return
-                # It is given up in its turn, like every batch.
+                # The unit is given up in its turn, like any other batch.
                 refused = f"{error}; max_batch_cost keeps batches below it"
                 if self._delivery.dead_letters is None:
                     raise BatchFailedError(
@@ -131,7 +132,7 @@ class Outbox:
                 for unit in pack.left:
                     unit.refused = refused
         self._enqueued += 1
-        # It asks for capacity as soon as it starts: for as much as it can use.
+        # The Batcher requests capacity when it starts, for the operations that it has by then.
         if self._enqueued == self._concurrency:
             self._start()
 

@@ -1,4 +1,4 @@
-"""How far a back-fill is: its tasks tell through Redis, its driver shows it on stderr."""
+"""The progress of a back-fill: tasks add it up in Redis, and the driver shows it on stderr."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 
 EVERY = 0.5
-"""How often it is told and shown, in seconds."""
+"""Seconds between two reports of a task, and two displays of the driver."""
 SELDOM = 10.0
-"""How often it is shown where there is no terminal."""
+"""Seconds between two displays where there is no terminal."""
 KEPT_MS = 86_400_000
 
 NEEDS = Needs("+del +get +incrbyfloat +pexpire")
@@ -25,24 +25,25 @@ NEEDS = Needs("+del +get +incrbyfloat +pexpire")
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Where tasks add up what they have sent. Plain values, that travel to the executors."""
+    """The counter in Redis of the rows that tasks have sent. Plain values, which can be sent to
+    executors."""
 
     place: Place
     name: str
 
     @classmethod
     def new(cls, url: str, prefix: str, query: str) -> Counter:
-        """One that nobody else adds to."""
+        """Return a counter with a key of its own."""
         return cls(Place(url, prefix, query), uuid.uuid4().hex)
 
     @property
     def key(self) -> str:
-        """Its key in Redis."""
+        """The key in Redis."""
         return self.place.key("progress", self.name)
 
 
 class _Every:
-    """Calls something again and again on a thread of its own, and once more when it ends."""
+    """Calls `_look` periodically on a thread of its own, and a last time when the block ends."""
 
     def __init__(self, name: str) -> None:
         self._over = threading.Event()
@@ -65,23 +66,24 @@ class _Every:
         raise NotImplementedError
 
 
-class Telling(_Every):
-    """Tells what a task has sent. What cannot be told is told later, or never: it is only shown."""
+class Reporting(_Every):
+    """Adds the rows that a task has sent to the counter. Errors are ignored, since the counter is
+    only shown: the next report includes what is missing."""
 
     def __init__(self, counter: Counter, sums: Sums) -> None:
         super().__init__("dispatcher-progress")
         self._key = counter.key
         self._sums = sums
-        self._told = 0.0
+        self._reported = 0.0
         self._connection = RedisConnection(counter.place.url, TIMEOUT)
 
     def _look(self, *, last: bool) -> None:
         done = self._sums.done
         try:
-            if done != self._told:
+            if done != self._reported:
                 client = self._connection.client()
-                client.incrbyfloat(self._key, done - self._told)
-                self._told = done
+                client.incrbyfloat(self._key, done - self._reported)
+                self._reported = done
                 client.pexpire(self._key, KEPT_MS)
         except Exception:
             return
@@ -91,7 +93,7 @@ class Telling(_Every):
 
 
 class Showing(_Every):
-    """Shows how many rows are done."""
+    """Shows how many rows are sent."""
 
     def __init__(self, counter: Counter, total: int | None, out: TextIO | None = None) -> None:
         super().__init__("dispatcher-progress")
@@ -112,7 +114,7 @@ class Showing(_Every):
             if last:
                 client.delete(self._key)
         except Exception:
-            return  # the micro-batch itself says what is wrong with Redis
+            return  # the micro-batch itself raises an error about Redis
         finally:
             if last:
                 self._connection.close()
@@ -125,7 +127,7 @@ class Showing(_Every):
 
 
 def line(done: float, total: int | None, elapsed: float) -> str:
-    """How far it is.
+    """Return the line that shows the progress.
 
     >>> line(500_000, 2_000_000, 60)
     '500,000 of 2,000,000 rows (25%), 8,333 a second, 3 min left'

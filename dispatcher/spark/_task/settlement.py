@@ -1,4 +1,4 @@
-"""What a batch costs in truth, as its handler learns it: all of it, or some of its rows."""
+"""The actual cost of a batch, or of some of its rows, as its handler settles it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.errors import SettlementError
 
 Places = Sequence[int]
-"""Numbers of rows of the batch."""
+"""Places of rows in the batch."""
 
 
 class RowSettlements:
-    """The true costs of rows in one call, in place of what these rows were charged for. Pure.
+    """The actual costs of rows in one call, in place of what was charged for these rows. Pure.
 
-    * `charged`: what the call was charged, with its batch cost.
-    * `estimate`: what some of its rows were charged.
+    * `charged`: the charge of the call, including its batch cost.
+    * `estimate`: returns the charge of some of its rows.
     """
 
     def __init__(self, charged: AnyCost, estimate: Callable[[Places], AnyCost]) -> None:
@@ -37,9 +37,9 @@ class RowSettlements:
         self._of: dict[int, tuple[int, ...]] = {}
 
     def settle(self, rows: Places, actual: float | Mapping[str, float]) -> float | dict[str, float]:
-        """Return what the call costs if `rows` cost `actual` together, in the dimensions that were
-        named so far; the last settlement of the same rows counts. SettlementError if some of them
-        were settled together with others."""
+        """Note that `rows` cost `actual` together, and return the cost of the call in the
+        dimensions that were named so far. The last settlement of the same rows counts.
+        SettlementError if some of them were settled together with others."""
         part = tuple(sorted(rows))
         for row in part:
             if self._of.get(row, part) != part:
@@ -52,7 +52,7 @@ class RowSettlements:
         return self._total()
 
     def _total(self) -> float | dict[str, float]:
-        # What is left of a sum of fractions may be a little less than nothing.
+        # A sum of fractions may be slightly below zero.
         if isinstance(self._charged, NUMBERS):
             numbers = (
                 (part, one) for part, one in self._actual.items() if isinstance(one, NUMBERS)
@@ -72,7 +72,7 @@ class RowSettlements:
 
 
 class CallSettlement:
-    """What a handler says in one call of it, through its context. Thread-safe."""
+    """The settlements of one call of a handler, through its context. Thread-safe."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class CallSettlement:
         self._rows = RowSettlements(pack.charge, self._estimate)
 
     def settle(self, actual: object, subject: object, rows: Iterable[Any] | None) -> None:
-        """The batch, or some rows of it, or those of a subject cost `actual`."""
+        """Note that the batch, the rows of `subject`, or `rows` cost `actual` together."""
         cost = self._form.normal("actual", checked_cost("actual", actual))
         with self._lock:
             if subject is None and rows is None:
@@ -102,7 +102,7 @@ class CallSettlement:
                     self._call.settle(actual)
                 return
             if isinstance(actual, Mapping) and not isinstance(cost, NUMBERS):
-                cost = dict(actual)  # of Costs nothing is left of what costs nothing now
+                cost = dict(actual)  # Costs would drop dimensions whose actual cost is zero
             total = self._rows.settle(self._places(subject, rows), cost)
             if self._is_charged:
                 self._call.settle_one(self._operation, total)
@@ -145,7 +145,7 @@ class CallSettlement:
         return range(found[0].start, found[0].end)
 
     def _estimate(self, places: Places) -> AnyCost:
-        """What some of the rows were charged."""
+        """Return the charge of the rows at `places`."""
         whole = tuple(places)
         costs = []
         for number, some in groupby(whole, lambda place: bisect_right(self._begins, place) - 1):

@@ -1,4 +1,4 @@
-"""What became of a task's rows, and of a micro-batch's."""
+"""Sums over the rows of a task, and of a micro-batch."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ NAMES = (
     "longest_wait",
     "handling",
 )
-"""What is counted: longest_wait is the largest of all, everything else adds up. So do costs, which
+"""The names of the sums. `longest_wait` is a maximum, all others are added up. So are costs, which
 have a name for each dimension."""
 
 _COST_OF = "cost:"
 
 
 def names(dimensions: Iterable[str]) -> tuple[str, ...]:
-    """What is counted where costs have these dimensions."""
+    """Return the names of the sums where costs have these dimensions."""
     return (*NAMES, *map(cost_name, dimensions))
 
 
 def cost_name(dimension: str) -> str:
-    """The name under which the cost in one dimension is counted.
+    """Return the name of the sum of costs in one dimension.
 
     >>> cost_name(""), cost_name("tokens")
     ('cost', 'cost:tokens')
@@ -45,7 +45,7 @@ def cost_name(dimension: str) -> str:
 
 
 def cost_of(numbers: Mapping[str, float]) -> AnyCost:
-    """What was spent.
+    """Return the cost in `numbers`, a number or one by dimension.
 
     >>> cost_of({"rows": 7, "cost": 14.0}), cost_of({"cost:calls": 2, "cost:tokens": 0})
     (14.0, Costs(calls=2))
@@ -57,8 +57,9 @@ def cost_of(numbers: Mapping[str, float]) -> AnyCost:
 
 
 def used(limits: Limits, cost: AnyCost, seconds: float, handling: float) -> float | None:
-    """Which part of `limits` was used in so many seconds, in the dimension of which it was most.
-    Of calls in flight that is the time for which they were: each took `handling` seconds.
+    """Return which part of `limits` was used in so many seconds, in the dimension with the largest
+    part. For calls in flight it is the part of the time of all slots; each call took `handling`
+    seconds.
 
     >>> from limiters.limits import InFlight, Rate
     >>> used(Limits.of(100), 50.0, 2.0, 0.1)
@@ -79,7 +80,7 @@ def used(limits: Limits, cost: AnyCost, seconds: float, handling: float) -> floa
 
 
 def schema(dimensions: Iterable[str]) -> str:
-    """The columns of one task's sums, as Spark reads them.
+    """Return the schema of one task's sums for Spark.
 
     >>> schema(["a`b"]).split(", ")[-1]
     '`cost:a``b` double'
@@ -89,7 +90,7 @@ def schema(dimensions: Iterable[str]) -> str:
 
 
 class Sums:
-    """Numbers that many threads add to."""
+    """The sums of one task. Thread-safe."""
 
     def __init__(self, dimensions: Iterable[str] = ("",)) -> None:
         self._lock = threading.Lock()
@@ -97,7 +98,7 @@ class Sums:
 
     @property
     def done(self) -> float:
-        """How many rows are dealt with."""
+        """The number of rows that are sent, replayed, rejected or held."""
         numbers = self.numbers
         dealt_with = ("sent_rows", "replayed_rows", "rejected_rows", "held_rows")
         return sum(numbers[name] for name in dealt_with)
@@ -107,13 +108,13 @@ class Sums:
             _add(self.numbers, numbers)
 
     def spend(self, cost: AnyCost) -> None:
-        """Adds what a call has cost."""
+        """Add the cost of a call."""
         amounts = {"": cost} if isinstance(cost, NUMBERS) else cost
         self.add(**{cost_name(dimension): one for dimension, one in amounts.items() if one})
 
 
 def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The sums of several tasks."""
+    """Return the sums over several tasks."""
     numbers = dict.fromkeys(NAMES, 0.0)
     for part in parts:
         _add(numbers, part)

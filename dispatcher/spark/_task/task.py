@@ -1,8 +1,7 @@
-"""What runs in a Python worker of an executor: one part of a micro-batch, sent and acknowledged.
+"""Sends and acknowledges one part of a micro-batch, in a Python worker of an executor.
 
-Nothing survives the task: its Batcher and its limiter are made when its first row comes, and
-give back what they hold when it ends. So there is nothing that an idle worker could hold, and
-nothing to be lost when Spark kills it.
+The Batcher and the limiter of a task are made when its first row comes, and return their capacity
+when it ends. So an idle worker holds no capacity, and nothing is lost when Spark kills it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from dispatcher.spark._task.gating import GateSource, Gating
 from dispatcher.spark._task.limit import TaskLimit
 from dispatcher.spark._task.micro_batch_id import MicroBatchId
 from dispatcher.spark._task.outbox import LOOK, Outbox
-from dispatcher.spark._task.progress import Counter, Telling
+from dispatcher.spark._task.progress import Counter, Reporting
 from dispatcher.spark._task.sums import Sums
 from dispatcher.spark.errors import ChangedSinkError, UnusableRowsError
 from dispatcher.state import State
@@ -51,38 +50,41 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WAITING, PACKS_WAITING = 16, 4
-"""How many batches wait for each that may be in flight: a limiter grants what it is asked for,
-and it is asked for what waits. Packs are larger, and their rows are in memory."""
+"""How many batches wait for each batch that may be in flight. A limiter requests capacity for the
+operations that wait, so there must be enough of them. Packs are larger, and their rows are in
+memory."""
 
 
 @dataclass(frozen=True)
 class TaskJob:
-    """All that a task has to know. Plain values."""
+    """The description of what tasks do. Plain values."""
 
     sending: DeliveryOptions
     columns: Columns
     cut: Cut
     time_kind: str
-    """Of the time column: timestamp, timestamp_ntz, date or number."""
+    """The kind of the time column: timestamp, timestamp_ntz, date or number."""
     query: str
     batch: int
     claim: SendClaim | None
-    """None: nothing is remembered, and a replay sends everything again."""
+    """The claim of the micro-batch; None: no ledger is kept, and a replay sends everything
+    again."""
     counter: Counter | None = None
-    """Where it is told how far it is, if somebody wants to know."""
+    """The counter to which tasks report their progress; None: it is not shown."""
     gate: GateSource | None = None
     division: Division | None = None
-    """How subjects share batches; None: each has its own."""
+    """How subjects share batches; None: each subject has batches of its own."""
     repeatable: bool = True
-    """Whether a replay has the same rows, and is known as one: then batches have the same keys."""
+    """Whether a replay has the same rows and can be recognised as one, so that keys are the
+    same."""
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Those in which rows or batches cost something; "" where costs are numbers."""
+        """The dimensions in which rows or batches cost something; "" where costs are numbers."""
         return tuple(dict.fromkeys((*prices_of(self.sending).dimensions, *self.columns.costs)))
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Sends a task's rows; gives one row, with the sums."""
+        """Send a task's rows, and return one row with the sums."""
         import pyarrow as pa
 
         task = Task(self)
@@ -113,21 +115,21 @@ class Task:
         for dimension in job.columns.costs:
             self._prices.pop(dimension, None)
         self._any_row: RowCosts | None = None
-        """What a row costs, if all cost the same."""
+        """The cost of each row, if all have the same cost."""
         if job.columns.messages is None and not job.columns.costs:
             amounts = {name: one for name, one in self._prices.items() if isinstance(one, float)}
             if len(amounts) == len(self._prices):
                 self._any_row = RowCosts(amounts)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Sends all rows of `batches`, and returns when all are acknowledged."""
+        """Send all rows of `batches`, and return when all are acknowledged."""
         job, sending = self._job, self._job.sending
         patience = in_seconds(sending.patience)
         with contextlib.ExitStack() as stack:
             if self._gating is not None:
                 stack.callback(self._gating.close)
             if job.counter is not None:
-                stack.enter_context(Telling(job.counter, self.sums))
+                stack.enter_context(Reporting(job.counter, self.sums))
             if job.claim is not None:
                 sender = Sender(job.claim, str(_partition()), patience)
                 self._delivery.sender = stack.enter_context(sender)
@@ -147,7 +149,7 @@ class Task:
                 self._send_all(batches, outbox)
             finally:
                 if batcher.state is not State.NEW:
-                    # What is in flight ends, and is acknowledged; what is not has not begun.
+                    # Batches in flight end and are acknowledged; no others are begun.
                     batcher.stop(drain=False)
 
     # What is to be sent.
@@ -167,12 +169,12 @@ class Task:
         outbox.finish()
         self._delivery.check()
         if self.sums.done < self.sums.numbers["rows"]:
-            # An event comes a little later than what it tells of.
+            # The event of an abandoned batch comes slightly later than the end of the wait.
             self._delivery.abandoned(BatchAbandonedError(in_seconds(sending.max_operation_time)))
             self._delivery.check()
 
     def _check_waiting(self) -> None:
-        """Raises if what waits cannot be sent any more."""
+        """Raise if waiting packs cannot be sent any more."""
         self._delivery.check()
         if self._limit is not None:
             self._limit.check(self._delivery.begun_at)
@@ -204,7 +206,7 @@ class Task:
             raise ChangedSinkError(
                 f"of subject {group.sequence!r}, {entry.rows} rows of micro-batch {job.batch} of "
                 f"query {job.query!r} were sent before, and they are not the first of those that "
-                "it has now: nobody could say which were sent. Let the query finish this "
+                "it has now: it is unknown which were sent. Let the query finish this "
                 "micro-batch with the filters and columns that it began with, and change it then. "
                 "If a column differs each time that Spark runs, such as uuid(), name the columns "
                 "that do not: identity=[...]"
@@ -217,7 +219,7 @@ class Task:
         return units
 
     def _of_subjects(self, group: RowGroup) -> dict[Any, LedgerEntry]:
-        """What is remembered of the subjects of a lane, if lateness is judged by them."""
+        """Return the entries of the subjects of a lane, if rows are late by subject."""
         sender = self._delivery.sender
         if sender is None or not self._job.cut.late_by_subject:
             return {}
@@ -231,7 +233,7 @@ class Task:
         if self._any_row is not None:
             return self._any_row
         costs = RowCosts(
-            {name: self._told(name, price, group, rows) for name, price in self._prices.items()}
+            {name: self._amounts(name, price, group, rows) for name, price in self._prices.items()}
             | {name: np.concatenate(amounts) for name, amounts in group.costs.items()}
         )
         wrong = costs.unusable(self._slots)
@@ -243,10 +245,10 @@ class Task:
             )
         return costs
 
-    def _told(
+    def _amounts(
         self, dimension: str, price: TaskPrice, group: RowGroup, rows: Rows
     ) -> float | np.ndarray[Any, Any]:
-        """What the rows cost in one dimension, or any of them."""
+        """Return the costs of the rows in one dimension, or one number for all rows."""
         import numpy as np
 
         readable: Sequence[int] | slice = slice(None)
@@ -254,12 +256,12 @@ class Task:
             readable = [one for one in range(group.size) if one not in group.unreadable]
             rows = self._format.chosen(rows, readable)
         try:
-            told = self._format.costs(rows, price)
-            if isinstance(told, float):
-                return told
+            found = self._format.costs(rows, price)
+            if isinstance(found, float):
+                return found
             costs = np.zeros(group.size)
-            costs[readable] = told
-        except Exception as error:  # of the user's function, or what it returned is no number
+            costs[readable] = found
+        except Exception as error:  # the user's function raised, or did not return a number
             of = f" of {dimension}" if dimension else ""
             raise UnusableRowsError(
                 f"cost{of}, a function of a row, has failed for rows of {group.sequence!r}: "
@@ -268,9 +270,9 @@ class Task:
         return costs
 
     def _hold(self, units: list[Unit], outbox: Outbox) -> None:
-        """Leaves in the gate what it holds back. Each such unit is acknowledged at once, after the
-        units before it: a replay must not leave it there twice. Packs do not depend on that, since
-        they are made of all units."""
+        """Put units of subjects that are not registered into the gate. Each such unit is
+        acknowledged immediately, after the units before it, so that a replay does not put it there
+        again. Packs do not change by that, since they are made of all units."""
         if self._gating is None:
             return
         for place, unit in enumerate(units):

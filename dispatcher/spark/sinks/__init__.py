@@ -1,4 +1,4 @@
-"""What foreachBatch takes, and what sends a whole DataFrame."""
+"""Sinks for foreachBatch, and `dispatch`, which sends a whole DataFrame."""
 
 from dispatcher.spark.sinks.event_time import EventTimeSink
 from dispatcher.spark.sinks.subject import SubjectSink

@@ -1,4 +1,4 @@
-"""What all sinks have in common: what foreachBatch calls, once for each micro-batch."""
+"""The base of all sinks, which foreachBatch calls once for each micro-batch."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Prepared:
     time_kind: str
     gate: GateSource | None = None
     packs: Division | None = None
-    """How subjects share batches; None: each has its own."""
+    """How subjects share batches; None: each subject has batches of its own."""
 
 
 @dataclass
 class RunningSink:
-    """What a sink keeps from one micro-batch to the next. It stays in its process."""
+    """The state of a sink from one micro-batch to the next. It is never sent to another process."""
 
     redis: Redis | None = None
     run: QueryRun = field(default_factory=QueryRun)
@@ -57,7 +57,7 @@ class RunningSink:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Sink(StreamOptions, DeliveryOptions):
-    """The base of SubjectSink and EventTimeSink, which say what is sent in which order."""
+    """The base of sinks. Subclasses decide which rows are sent in which order."""
 
     _running: RunningSink = field(init=False, default_factory=RunningSink)
 
@@ -77,7 +77,8 @@ class Sink(StreamOptions, DeliveryOptions):
 
     @property
     def last(self) -> MicroBatch | None:
-        """The last micro-batch that has ended. With Connect the sink lives in another process."""
+        """The last micro-batch that has ended. It is None with Connect, where another process
+        sends."""
         return self._running.last
 
     @property
@@ -91,19 +92,20 @@ class Sink(StreamOptions, DeliveryOptions):
         vars(self).update(state, _running=RunningSink())
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
-        """Sends a micro-batch, and returns when all of it is acknowledged."""
+        """Send a micro-batch, and return when all of it is acknowledged."""
         if self.ledger and is_connect(df) and self.checkpoint is None:
             raise ArgumentError(
                 "checkpoint",
                 UNSHOWN,
-                "be given here, the same path as checkpointLocation: Spark Connect does not tell "
-                "a sink whose micro-batch it is, and what was sent from one checkpoint must not "
-                "be taken for sent from another",
+                "be given here, the same path as checkpointLocation: Spark Connect does not "
+                "show a sink which query a micro-batch belongs to, and what was sent from one "
+                "checkpoint must not be taken for sent from another",
             )
         self.send(df, batch_id)
 
     def send(self, df: DataFrame, batch_id: int, counter: Counter | None = None) -> MicroBatch:
-        """The same; its tasks tell `counter` how far they are."""
+        """Send a micro-batch as the sink does when it is called, and return its results. Tasks
+        report their progress to `counter`."""
         began = time.monotonic()
         stream = self._stream_of(df)
         query = self._query_name(stream)
@@ -112,7 +114,7 @@ class Sink(StreamOptions, DeliveryOptions):
         kind, claim = prepared.time_kind, None
         if self.ledger:
             claim = self._claim(query, stream, batch_id, kind, division)
-            if claim.division != division:  # it was begun so
+            if claim.division != division:  # a replay keeps the division
                 division = claim.division
                 prepared = self._prepare(df, division)
         if claim is not None:
@@ -137,11 +139,11 @@ class Sink(StreamOptions, DeliveryOptions):
         sums = together(part.asDict() for part in parts)
         ended = time.monotonic()
         if claim is not None and self._running.redis is not None:
-            told = {**sums, "micro_batches": 1, "seconds": ended - began}
-            del told["longest_wait"]
-            finish(self._running.redis, claim, told)
+            totals = {**sums, "micro_batches": 1, "seconds": ended - began}
+            del totals["longest_wait"]
+            finish(self._running.redis, claim, totals)
         summary = self._summary(query, stream, batch_id, sums, began, claimed, ended)
-        self._tell(summary)
+        self._report(summary)
         return summary
 
     def _stream_of(self, df: DataFrame) -> Stream:
@@ -152,15 +154,16 @@ class Sink(StreamOptions, DeliveryOptions):
         return self._running.in_checkpoint
 
     def _division(self, df: DataFrame) -> Division | None:
-        """How `df` is divided, unless it is replayed; None: as older versions did."""
+        """Return how `df` is divided, unless it is a replay; None: each batch has one subject."""
         return None
 
     def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
-        """`df` in the order in which it is sent. ValueError if it lacks something."""
+        """Return `df` in the order in which it is sent. ValueError if it cannot be sent."""
         raise NotImplementedError
 
     def _signature(self) -> str:
-        """What decides in which order rows are sent, and where they are cut."""
+        """Return a text of the options that decide in which order rows are sent and where they are
+        cut."""
         raise NotImplementedError
 
     def _query_name(self, stream: Stream) -> str:
@@ -173,7 +176,7 @@ class Sink(StreamOptions, DeliveryOptions):
                 "query",
                 UNSHOWN,
                 "be given here, a name that no other sink has: outside a stream there is none, "
-                "and Spark Connect does not tell it",
+                "and Spark Connect does not show it",
             )
         if stream.name is None and self.ledger:
             raise ArgumentError(
@@ -245,7 +248,7 @@ class Sink(StreamOptions, DeliveryOptions):
             used=part,
         )
 
-    def _tell(self, micro_batch: MicroBatch) -> None:
+    def _report(self, micro_batch: MicroBatch) -> None:
         self._running.last = micro_batch
         _log.info("%s", micro_batch, extra={"happening": "micro-batch", **micro_batch.as_dict()})
         if self.on_micro_batch is not None:
@@ -253,6 +256,4 @@ class Sink(StreamOptions, DeliveryOptions):
                 notify(self.on_micro_batch, micro_batch)
             except Exception:
                 facts = {"happening": "on-micro-batch-raised"}
-                _log.exception(
-                    "on_micro_batch raised; the micro-batch is sent all the same", extra=facts
-                )
+                _log.exception("on_micro_batch raised; the micro-batch has been sent", extra=facts)

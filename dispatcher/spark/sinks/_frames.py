@@ -1,4 +1,4 @@
-"""How the rows of a DataFrame are put in the order in which they are sent."""
+"""Puts the rows of a DataFrame into the order in which they are sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HASH_COLUMN = "dispatcher_hash"
 
 _NESTED = (types.StructType, types.ArrayType, types.MapType)
 _ALL_FIELDS = {"ignoreNullFields": "false", "timeZone": "UTC"}
-"""How nested values are written as JSON: null ones too, and alike in every session."""
+"""Options for nested values as JSON: with null fields, and the same text in every session."""
 
 _KINDS_OF_TIME: dict[type[types.DataType], str] = {
     types.TimestampType: "timestamp",
@@ -30,19 +30,19 @@ _KINDS_OF_TIME: dict[type[types.DataType], str] = {
 
 
 def column_names(parameter: str, names: object) -> None:
-    """Refuses what is no list of names."""
+    """Refuse a value that is not a list of names."""
     if not (isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names)):
         raise ArgumentError(parameter, names, "be a list of names of columns")
 
 
 def column(name: str) -> Column:
-    """The column called `name`, whatever is in that name."""
+    """Return the column called `name`, which may contain any character."""
     return functions.col("`" + name.replace("`", "``") + "`")
 
 
 def identifying(df: DataFrame, given: Sequence[str] | None, *always: str) -> list[str]:
-    """The columns that tell rows apart: those `given` and `always`, or all. ArgumentError if one
-    is not there."""
+    """Return the columns that identify a row: those `given` and `always`, or all. ArgumentError if
+    one is missing."""
     if given is None:
         return list(df.columns)
     for name in given:
@@ -53,45 +53,47 @@ def identifying(df: DataFrame, given: Sequence[str] | None, *always: str) -> lis
 
 
 def time_kind(df: DataFrame, name: str) -> str:
-    """What kind of time the column `name` is. ArgumentError if it is none."""
+    """Return the kind of time of the column `name`. ArgumentError if it is not a time."""
     return kind_of_time(df.schema, name)
 
 
 def kind_of_time(schema: types.StructType, name: str) -> str:
-    """The same, of a column of this schema."""
+    """Return the kind of time of the column `name` of `schema`. ArgumentError if it is not a
+    time."""
     field = usable("time", name, schema, TIMES_TO_SEND)
     return _KINDS_OF_TIME.get(type(field.dataType), "number")
 
 
 def check_names(df: DataFrame, parameter: str, name: str) -> None:
-    """Refuses a column that cannot say whose a row is."""
+    """Refuse a column that cannot hold subjects or lanes."""
     usable(parameter, name, df.schema, NAMES_TO_SEND)
 
 
 def with_costs(
     df: DataFrame, prices: Mapping[str, Any]
 ) -> tuple[DataFrame, dict[str, Expression], list[str]]:
-    """`df` with a column for each of `prices`, which are SQL expressions or Columns; how each is
-    read by dimension, and the names of the columns. ArgumentError if one is no number."""
+    """Return `df` with a column for each of `prices`, which are SQL expressions or Columns, the
+    expressions that read these columns by dimension, and the names of the columns. ArgumentError if
+    one is not a number."""
     if not prices:
         return df, {}, []
-    told = {
+    columns = {
         dimension: functions.expr(price) if isinstance(price, str) else price
         for dimension, price in prices.items()
     }
-    names = {dimension: _cost_column(number) for number, dimension in enumerate(told)}
-    found = df.select(*(told[dimension].alias(name) for dimension, name in names.items())).schema
+    names = {dimension: _cost_column(number) for number, dimension in enumerate(columns)}
+    found = df.select(*(columns[dimension].alias(name) for dimension, name in names.items())).schema
     for dimension, field in zip(names, found, strict=True):
         kind = field.dataType
         if not isinstance(kind, (types.NumericType, types.NullType)):
-            (named,) = df.select(told[dimension]).columns
+            (named,) = df.select(columns[dimension]).columns
             raise ArgumentError(
                 f"cost[{dimension!r}]" if dimension else "cost",
                 UNSHOWN,
                 "be a number",
                 f"{named} is a {kind.simpleString()}. Cast it: 'cast({named} as double)'",
             )
-        df = with_own_column(df, names[dimension], told[dimension].cast("double"))
+        df = with_own_column(df, names[dimension], columns[dimension].cast("double"))
     costs = {dimension: Expression.column(name) for dimension, name in names.items()}
     return df, costs, list(names.values())
 
@@ -101,9 +103,9 @@ def _cost_column(number: int) -> str:
 
 
 def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
-    """`df` with a column that no handler is to see. ArgumentError if the user has one of that
-    name: it would be lost."""
-    # To Spark, names are alike that differ in case only.
+    """Return `df` with a column that no handler will see. ArgumentError if `df` already has a
+    column of that name: it would be lost."""
+    # Spark treats names that differ in case only as the same.
     for taken in df.columns:
         if taken.lower() == name:
             raise ArgumentError(
@@ -116,11 +118,12 @@ def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
 
 
 def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
-    """`df` with a hash of what `identity`, names of columns, makes of each row."""
+    """Return `df` with a column of hashes of the columns `identity`."""
     fields = _in_order_of_names(df, identity)
     ties = [_tie(field) for field in fields]
-    # A hash leaves out what is null: two rows that differ only in where it is would be alike. So it
-    # does within a column, where it also does not see in which array an element is: a text does.
+    # A hash leaves out null, so two rows that differ only in where null is would have the same
+    # hash. The same holds within a nested column, where the hash also does not depend on the array
+    # that an element is in. The text of the column does.
     nulls = [functions.isnull(tie) for tie in ties]
     texts = [
         functions.to_json(column(field.name), _ALL_FIELDS)
@@ -133,14 +136,15 @@ def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
 def in_order(
     df: DataFrame, first: list[Column], parts: int, by: Column | None, identity: list[str]
 ) -> DataFrame:
-    """`df` in `parts`, those of one `by` together, each sorted by `first`, then by the columns
-    `identity`, as a text if they cannot be compared: so that a replay has the same order."""
+    """Return `df` in `parts`, with rows of one `by` in one part. Each part is sorted by `first`,
+    then by the columns `identity`, so that a replay has the same order. Columns that cannot be
+    compared are sorted as texts."""
     spread = df.repartition(parts, by) if by is not None else df.repartition(1)
     return spread.sortWithinPartitions(*first, *_ties(df, identity))
 
 
 def parallelism(df: DataFrame) -> int:
-    """In how many parts rows are sent, unless the user says it."""
+    """Return in how many parts rows are sent by default."""
     session: Any = df.sparkSession
     try:
         return int(session.sparkContext.defaultParallelism)
@@ -153,7 +157,7 @@ def _ties(df: DataFrame, identity: list[str]) -> list[Column]:
 
 
 def _in_order_of_names(df: DataFrame, identity: list[str]) -> list[types.StructField]:
-    """The columns `identity` in order of their names, whatever their order in a replay."""
+    """Return the columns `identity` sorted by name, so that their order in `df` does not matter."""
     fields = sorted(df.schema, key=lambda field: field.name)
     return [field for field in fields if field.name in identity]
 

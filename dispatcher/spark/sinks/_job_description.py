@@ -1,4 +1,4 @@
-"""What Spark's UI says of the jobs of a micro-batch while a sink sends it."""
+"""The description that Spark's UI shows for the jobs of a micro-batch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DESCRIPTION = "spark.job.description"
 
 @contextlib.contextmanager
 def described(df: DataFrame, text: str) -> Iterator[None]:
-    """Puts `text` below the description that the jobs of `df` have, until the end of the block.
+    """Add `text` to the description of the jobs of `df`, until the end of the block.
 
-    The job group stays as it is: Spark stops a query by cancelling it. Does nothing with Connect,
-    which has no descriptions.
+    The job group stays as it is: Spark stops a query by cancelling the group. With Connect, which
+    has no descriptions, nothing is done.
     """
     if is_connect(df):
         yield
@@ -31,12 +31,12 @@ def described(df: DataFrame, text: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(Exception):  # the error that ended Spark says more
+        with contextlib.suppress(Exception):  # the error that ended Spark is more useful
             context.setLocalProperty(_DESCRIPTION, before)
 
 
 def description(sink: str, query: str, batch_id: int, last: MicroBatch | None) -> str:
-    """What a sink of the class `sink` does now, and what became of the micro-batch before.
+    """Return what a sink of the class `sink` does now, with the results of the micro-batch before.
 
     >>> description("SubjectSink", "orders", 7, None)
     'SubjectSink sends orders #7'

@@ -1,4 +1,4 @@
-"""Costs in several dimensions, as the options of a format say them: in one text."""
+"""Reads costs in several dimensions from one text, as the options of a format have them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from limiters._support.validation import ArgumentError
 
 
 def cost_in(option: str, text: str) -> float | str | dict[str, float | str]:
-    """What a row costs: a number, an expression of columns, or one of both for each dimension.
+    """Return the cost of a row: a number, an expression of columns, or one of them for each
+    dimension.
 
     >>> cost_in("cost", "2.5"), cost_in("cost", "size / 4")
     (2.5, 'size / 4')
@@ -19,7 +20,7 @@ def cost_in(option: str, text: str) -> float | str | dict[str, float | str]:
 
 
 def amounts_in(option: str, text: str) -> float | dict[str, float]:
-    """A number, or one for each dimension.
+    """Return a number, or one for each dimension.
 
     >>> amounts_in("batchCost", "1"), amounts_in("batchCost", "requests=1, calls=1")
     (1.0, {'requests': 1.0, 'calls': 1.0})
@@ -30,7 +31,7 @@ def amounts_in(option: str, text: str) -> float | dict[str, float]:
 
 
 def _parts(option: str, text: str) -> list[tuple[str, str]]:
-    """The names in `text`, each of which is there once, and what they stand for."""
+    """Return the pairs of a name and a value in `text`. ArgumentError if a name occurs twice."""
     parts = []
     for part in text.split(","):
         name, separator, value = (one.strip() for one in part.partition("="))

@@ -1,4 +1,4 @@
-"""Whose micro-batch it is, as far as Spark tells."""
+"""Finds the query and the run of a micro-batch, as far as Spark shows them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_connect(df: DataFrame) -> bool:
-    """Whether it is one of Spark Connect, which has no context to be asked."""
+    """Whether `df` is a DataFrame of Spark Connect, which has no SparkContext."""
     session: Any = df.sparkSession
     try:
         return not hasattr(session.sparkContext, "getLocalProperty")
@@ -23,34 +23,34 @@ def is_connect(df: DataFrame) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A query and its run. Outside a stream all is empty."""
+    """A query and its run. All fields are empty outside a stream."""
 
     query_id: str = ""
-    """It stays the same as long as the checkpoint does."""
+    """The id of the query, which stays the same as long as the checkpoint does."""
     run_id: str = ""
     name: str | None = ""
-    """None: it cannot be known, nor which run it is."""
+    """The name of the query; None: neither the name nor the run can be found."""
 
     @classmethod
     def of(cls, df: DataFrame) -> Stream:
-        """The stream that `df` is a micro-batch of."""
+        """Return the stream whose micro-batch `df` is."""
         if is_connect(df):
             return cls()
-        tell: Any = df.sparkSession.sparkContext.getLocalProperty
-        query_id = tell("sql.streaming.queryId")
+        read: Any = df.sparkSession.sparkContext.getLocalProperty
+        query_id = read("sql.streaming.queryId")
         if not query_id:
             return cls()
-        # Only the description of its jobs tells a query's name, before its id. Who has put another
-        # in its place may have put another group in place of the run as well.
-        described = tell("spark.job.description") or ""
+        # Only the description of the jobs has the query's name, before its id. A user who has
+        # replaced the description may have replaced the job group, which is the run's id, as well.
+        described = read("spark.job.description") or ""
         name, found, _ = described.rpartition(f"id = {query_id}\n")
         if not found:
             return cls(query_id, name=None)
-        return cls(query_id, tell("spark.jobGroup.id") or "", name.removesuffix("\n"))
+        return cls(query_id, read("spark.jobGroup.id") or "", name.removesuffix("\n"))
 
     @classmethod
     def in_checkpoint(cls, df: DataFrame, path: str) -> Stream:
-        """The stream that `path` is the checkpoint of."""
+        """Return the stream whose checkpoint is at `path`."""
         try:
             (row,) = df.sparkSession.read.text(f"{path.rstrip('/')}/metadata").collect()
             return cls(str(json.loads(row[0])["id"]))

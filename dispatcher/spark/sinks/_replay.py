@@ -1,8 +1,8 @@
-"""Before a micro-batch is sent again: are the sequences there of which rows were acknowledged?
+"""Checks, before a micro-batch is sent again, that all sequences with acknowledged rows are there.
 
-Of a sequence that is there, the digest proves which rows were sent (proof.py). But if a query has
-changed so that a subject has another name, or no rows, nobody looks at what is remembered under
-the old name: its rows would be sent again under the new one.
+For a sequence that is there, the digest proves which rows were sent (proof.py). But if a query has
+changed so that a subject has another name, or no rows, the entry under the old name would not be
+read, and its rows would be sent again under the new one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ SCHEMA = "found long"
 
 @dataclass(frozen=True)
 class ReplayFinding:
-    """A task that counts sequences of which rows were acknowledged. Plain values."""
+    """A task that counts sequences with acknowledged rows. Plain values."""
 
     claim: SendClaim
     sequence: str
     patience: float
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Gives one row. `batches` have only the column `sequence`, each value once."""
+        """Return one row with the count. `batches` have only the column `sequence`, each value
+        once."""
         import pyarrow as pa
 
         claim, found = self.claim, 0
@@ -49,7 +50,7 @@ class ReplayFinding:
 
 
 def check_sequences(df: DataFrame, sequence: str | None, claim: SendClaim, patience: float) -> None:
-    """ChangedSinkError if sequences of which rows were acknowledged have no rows in `df`."""
+    """Raise ChangedSinkError if a sequence with acknowledged rows has no rows in `df`."""
     if not claim.acknowledged or sequence is None:
         return
     there = df.select(column(sequence)).distinct()

@@ -1,6 +1,6 @@
-"""How micro-batches are told apart, remembered and split up.
+"""Options of the ledger and of the number of tasks.
 
-A field here is a keyword of both sinks, and one of RunOptions of `dispatch` as well.
+A field here is a keyword of both sinks; a field of RunOptions is one of `dispatch` as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ SHORTEST_LEASE = 1.0
 LONGEST_LEASE = 86_400.0
 LONGEST_MEMORY = 100 * 366 * 86_400.0
 MOST_PARTITIONS = 100_000
-"""Tasks of one micro-batch: more are most likely a mistake, and Spark takes long to say so."""
+"""The largest number of tasks of a micro-batch. More are most likely a mistake, which Spark reports
+late."""
 
 
 def _redis(name: str, value: object) -> None:
@@ -66,7 +67,7 @@ def _lease_time(name: str, value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunOptions(CheckedOptions):
-    """Where it is kept what was sent, and in how many parts it is sent."""
+    """Options of where the ledger is kept, and in how many parts rows are sent."""
 
     redis: str | None = field(
         default=None,
@@ -91,7 +92,7 @@ class RunOptions(CheckedOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StreamOptions(RunOptions):
-    """How the micro-batches of a query are told from those of others."""
+    """Options by which the micro-batches of a query are identified."""
 
     query: str | None = field(
         default=None,
@@ -104,8 +105,8 @@ class StreamOptions(RunOptions):
     checkpoint: str | None = field(
         default=None,
         metadata=about(
-            "the stream's checkpointLocation. Only Spark Connect needs it, which does not tell a "
-            "sink whose micro-batch it is",
+            "the stream's checkpointLocation. Only Spark Connect needs it, which does not show a "
+            "sink which query a micro-batch belongs to",
             _checkpoint,
         ),
     )

@@ -1,7 +1,7 @@
-"""`df.writeStream.format("dispatcher")`: rows in batches, through a limit, and nothing remembered.
+"""`df.writeStream.format("dispatcher")`: rows in batches, through a limit, without a ledger.
 
-Without an order rows go as they come. With one, a task sorts its rows itself: a format has no say
-in which task Spark gives them to.
+Without an order rows are sent as they come. With one, each task sorts its own rows: a format cannot
+choose the task to which Spark gives a row.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ ONLY_SENDS = "the format 'dispatcher' only sends"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FormatOptions(SizeOptions):
-    """What the options of the format say of how rows are sent."""
+    """The options of the format about how rows are sent."""
 
 
 def _named(cls: type, **others: str) -> dict[str, DeclaredOption]:
-    """The options of `cls` that can be written as a text, under their names in Spark."""
+    """Return the options of `cls` that can be written as a text, by their names in Spark."""
     return {
         others.get(name) or _in_camel_case(name): option
         for name, option in options_of(cls).items()
@@ -81,19 +81,19 @@ OWN = {
     "retryWait": "how many seconds after it failed a batch is sent again; without it none is",
 }
 OF_SPARK = ("path", "checkpointLocation", "queryName")
-"""Those that Spark hands through."""
+"""Options of Spark itself, which it passes on to a format."""
 _IN_DIMENSIONS: dict[str, Callable[[str, str], Any]] = {
     "sharedCapacity": read_limits,
     **dict.fromkeys(("reservedCapacity", "batchCost", "maxBatchCost"), amounts_in),
 }
-"""How those are read that may have several dimensions."""
+"""The functions that read options that may have several dimensions."""
 _TRUTH = {"true": True, "false": False}
 _CALLED = {int: "a whole number", float: "a number", bool: "true or false"}
 OPTION_OF = {option.name: name for name, option in (LIMIT | SENDING | ORDER).items()}
 
 
 def _listed() -> list[str]:
-    """What the docstring says of each option."""
+    """Return the lines of the docstring about each option."""
     own = [line(name, text) for name, text in OWN.items()]
     sending, order, limit = (
         [line(name, one.help, one.unit) for name, one in family.items()]
@@ -104,7 +104,7 @@ def _listed() -> list[str]:
 
 @dataclass
 class Sent(datasource.WriterCommitMessage):
-    """What a task says when all of its rows are acknowledged."""
+    """The message of a task to the driver when all of its rows are acknowledged."""
 
     numbers: Mapping[str, float]
 
@@ -116,7 +116,7 @@ class _Writer:
         self._job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
-        """Sends all of it, and says so when all is acknowledged."""
+        """Send all rows, and return when all are acknowledged."""
         time = self._job.columns.time
         if time is not None:
             iterator = sorted_batches(iterator, self._job.columns.sequence, time)
@@ -125,15 +125,15 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """For df.write."""
+    """The writer of `df.write`, which sends rows once."""
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """For df.writeStream."""
+    """The writer of `df.writeStream`, for each micro-batch."""
 
 
 class DispatcherDataSource(datasource.DataSource):
-    """Batches of rows, as a format of Spark 4.1 and newer::
+    """Sends rows in batches, as a format of Spark 4.1 and newer::
 
         spark.dataSource.register(DispatcherDataSource)
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...
@@ -152,17 +152,14 @@ class DispatcherDataSource(datasource.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
         return "dispatcher"
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """See DataSource."""
         if overwrite:
             raise ArgumentError("mode", UNSHOWN, "be 'append'", ONLY_SENDS)
         return BatchWriter(job_of(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """See DataSource."""
         if overwrite:
             raise ArgumentError("outputMode", UNSHOWN, "be 'append'", ONLY_SENDS)
         return StreamWriter(job_of(self.options, schema))
@@ -172,7 +169,7 @@ append(DispatcherDataSource, _listed())
 
 
 def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
-    """What tasks do, by `options`. ArgumentError if they are wrong."""
+    """Return the job of the tasks by `options`. ArgumentError if they are wrong."""
     given = {name.lower(): value for name, value in options.items()}
     known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN, *ORDER, *OF_SPARK)}
     unknown = sorted(set(given) - set(known))
@@ -190,9 +187,9 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
         raise ArgumentError("cost", UNSHOWN, "be left out where there is a costColumn")
     limit = _chosen(given, LIMIT)
     if limit and not ("name" in limit or "reserved_capacity" in limit):
-        said = next(option for option in LIMIT if option.lower() in given)
+        first = next(option for option in LIMIT if option.lower() in given)
         raise ArgumentError(
-            said,
+            first,
             UNSHOWN,
             "go with 'limit', the name of what is shared, or 'reservedCapacity'",
             "rows would be sent without any limit",
@@ -205,18 +202,18 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
             requirement = "be left out where the limit has several dimensions"
             raise ArgumentError("costColumn", column, requirement, advice)
         cost = Expression.column(column).text
-    with named(OPTION_OF):  # a user knows the options, not our parameters
-        told = FormatOptions(
+    with named(OPTION_OF):  # errors name the options, not our parameters
+        sending = FormatOptions(
             cost=cost,
             limiter=LimiterConfig(**limit) if limit else None,
             retry=_retry(given),
             **_chosen(given, SENDING),
         )
-        prices = prices_of(told)
+        prices = prices_of(sending)
         order = _ordered(given, schema)
     costs = _costs("cost" if column is None else "costColumn", prices.of_spark, schema)
     columns, division, kind = Columns(None, None, costs=costs), None, "number"
-    cut = Cut(told.max_batch_size, prices.most, same_subject=False, in_order=False)
+    cut = Cut(sending.max_batch_size, prices.most, same_subject=False, in_order=False)
     if order is not None:
         kind = kind_of_time(schema, order.time)
         by_subject = order.order == "subject"
@@ -225,10 +222,10 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
         else:
             columns = Columns(None, order.time, subject=order.subject, costs=costs)
         if by_subject and order.pack:
-            division = Division(1, told.max_batch_size, prices.most)
-        cut = Cut(told.max_batch_size, prices.most, same_subject=by_subject)
+            division = Division(1, sending.max_batch_size, prices.most)
+        cut = Cut(sending.max_batch_size, prices.most, same_subject=by_subject)
     return TaskJob(
-        sending=for_tasks(told),
+        sending=for_tasks(sending),
         columns=columns,
         cut=cut,
         time_kind=kind,
@@ -241,24 +238,25 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
 
 
 def _costs(option: str, prices: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
-    """What a row costs, where columns say it. ArgumentError if one of them is no number."""
+    """Return the costs of a row that are computed from columns. ArgumentError if one of the columns
+    is not a number."""
     costs = {dimension: Expression(text) for dimension, text in prices.items()}
-    for told in costs.values():
-        for name in told.columns(option):
+    for expression in costs.values():
+        for name in expression.columns(option):
             usable(option, name, schema, NUMBERS)
     return costs
 
 
 def _ordered(given: Mapping[str, str], schema: StructType) -> OrderOptions | None:
-    """In which order rows are sent, if in any."""
+    """Return the order in which rows are sent; None: they are sent as they come."""
     chosen = _chosen(given, ORDER)
     if not chosen:
         return None
     for needed, use in (("subject", NAMES_TO_SEND), ("time", TIMES_TO_SEND)):
         if needed not in chosen:
-            said = next(option for option in ORDER if option.lower() in given)
+            first = next(option for option in ORDER if option.lower() in given)
             raise ArgumentError(
-                needed, UNSHOWN, f"go with {said!r}", "an order is one of subjects, by time"
+                needed, UNSHOWN, f"go with {first!r}", "an order is one of subjects, by time"
             )
         usable(needed, chosen[needed], schema, use)
     return OrderOptions(**chosen)
@@ -273,7 +271,7 @@ def _chosen(given: Mapping[str, str], known: Mapping[str, DeclaredOption]) -> di
 
 
 def _retry(given: Mapping[str, str]) -> Any:
-    """The wait strategy that the option `retryWait` stands for."""
+    """Return the wait strategy of the option `retryWait`."""
     if "retrywait" in given:
         wait = seconds("retryWait", _read("retryWait", given["retrywait"], float), zero=True)
         return wait_fixed(wait)

@@ -1,4 +1,4 @@
-"""EventTimeSink: what `event_time_batches` has built is sent, each batch as it is."""
+"""EventTimeSink: sends the batches of `event_time_batches`, each as it was built."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class EventTimeSink(Sink):
         batches.writeStream.foreachBatch(EventTimeSink("shop.handlers:send", ...)).start()
 
     The handler is given the messages of one batch, in order of event time. If `context.late`, a
-    batch that starts later was sent already. What a function for `cost` is given is a message; an
-    SQL expression or a Column says what a batch costs.
+    batch that starts later was sent already. A function for `cost` is given a message; an SQL
+    expression or a Column is the cost of a batch.
 
-    All else is as with SubjectSink, what it remembers and does in a replay included; only that
-    `rows` in what it counts are batches. All options but the handler are keywords:
+    Everything else is as with SubjectSink, including the ledger and replays, except that `rows` in
+    its counts are batches. All options but the handler are keywords:
     """
 
     def _signature(self) -> str:

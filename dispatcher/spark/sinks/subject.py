@@ -1,4 +1,4 @@
-"""SubjectSink: a stream's rows, in order of time for each subject."""
+"""SubjectSink: sends a stream's rows in order of time for each subject."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _gate(name: str, value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OrderOptions(CheckedOptions):
-    """In which order rows are sent, and where they are cut."""
+    """Options of the order in which rows are sent, and of where they are cut."""
 
     subject: str = field(
         metadata=about("the name of the column that says whose a row is", column_name)
@@ -102,8 +102,8 @@ class OrderOptions(CheckedOptions):
         default=None,
         metadata=about(
             "a RedisEntityStore, or a function that makes a RegistrationGate with one: rows of "
-            "subjects that are not registered wait there. Whoever registers the subject is handed "
-            "them",
+            "subjects that are not registered wait there. The process that registers the subject "
+            "receives them",
             _gate,
         ),
     )
@@ -137,13 +137,13 @@ class OrderOptions(CheckedOptions):
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SubjectSink(Sink, SizeOptions, OrderOptions):
     """Sends each subject's rows in order of time, in batches of many subjects, at the pace of a
-    limit that all executors share. It is what foreachBatch takes::
+    limit that all executors share. Pass it to foreachBatch::
 
         df.writeStream.foreachBatch(SubjectSink("shop.handlers:send", ...)).start()
 
-    A micro-batch ends when all its batches are acknowledged. Replayed, it sends only those that
-    were not; but a batch whose handler has returned and whose acknowledgement was not written
-    is sent again, with the same `context.key`.
+    A micro-batch ends when all its batches are acknowledged. A replay sends only those that are not
+    acknowledged; but a batch whose handler has returned and whose acknowledgement was not stored is
+    sent again, with the same `context.key`.
 
     All options but the handler are keywords:
     """
@@ -154,7 +154,7 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
             requirement = "be given with late='reject': late rows go there"
             raise ArgumentError("dead_letters", UNSHOWN, requirement)
         if self.late == "reject" and not self.ledger:
-            requirement = "be True with late='reject': it knows what was sent before"
+            requirement = "be True with late='reject': it stores what was sent before"
             raise ArgumentError("ledger", self.ledger, requirement)
 
     def _signature(self) -> str:
@@ -175,7 +175,7 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
     def _division(self, df: DataFrame) -> Division | None:
         if not self.pack or (self.order == "global" and self.lane is None):
             return None
-        # A batch that costs more than the limit could never be sent, though each subject could.
+        # A batch that costs more than the limit could never be sent, although each subject could.
         most = prices_of(self).most
         return Division(self.partitions or parallelism(df), self.max_batch_size, most)
 
@@ -188,7 +188,7 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
             check_rows(df)
         self._check_held_back(df)
         if division is None or self.order == "global":
-            # In a lane all that decides where it is cut is in the signature: no limit is.
+            # The signature has all options that decide where a lane is cut, and it has no limit.
             most_cost = prices.chosen if self.order == "global" else prices.most
             parts, most_rows = self.partitions or parallelism(df), self.max_batch_size
         else:
@@ -244,10 +244,10 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
 
 
 def _written(cost: Any) -> str:
-    """A cost in a signature; a function in it could be any."""
+    """Return the text of a cost in a signature, without functions, which have no text."""
     if isinstance(cost, Mapping):
-        told = {name: _written(one) for name, one in sorted(cost.items()) if not callable(one)}
-        return " ".join(f"{name}:{one}" for name, one in told.items())
+        texts = {name: _written(one) for name, one in sorted(cost.items()) if not callable(one)}
+        return " ".join(f"{name}:{one}" for name, one in texts.items())
     return plain(cost) if isinstance(cost, (int, float)) else str(cost)
 
 
@@ -258,7 +258,7 @@ def _lane(subject: Any, lane: Any) -> Any:
 
 
 def _in_units(span: float | timedelta, kind: str) -> float:
-    """A span of time in the unit of a time column."""
+    """Return a span of time in the unit of a time column."""
     if kind == "number":
         return span.total_seconds() if isinstance(span, timedelta) else span
     length = span if isinstance(span, timedelta) else timedelta(seconds=span)

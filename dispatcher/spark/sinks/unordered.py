@@ -1,4 +1,4 @@
-"""dispatch: all rows of a DataFrame are sent, as a back-fill does."""
+"""dispatch: sends all rows of a DataFrame, as a back-fill does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class UnorderedSink(Sink, SizeOptions):
-    """Rows as they come. What was sent is not remembered: nobody could say which rows it was."""
+    """Sends rows as they come. There is no ledger, since it could not identify rows without an
+    order."""
 
     def _signature(self) -> str:
         return "rows in no order"
@@ -49,7 +50,7 @@ class UnorderedSink(Sink, SizeOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JobOptions(CheckedOptions):
-    """What is sent in which order, and how it is shown."""
+    """Options of the order of a back-fill, its name and its progress."""
 
     subject: str | None = field(
         default=None,
@@ -88,7 +89,7 @@ class JobOptions(CheckedOptions):
         default=True,
         metadata=about(
             "whether stderr shows how many rows were sent, if there is a Redis through which "
-            "tasks can tell",
+            "tasks can report",
             flag,
         ),
     )
@@ -107,20 +108,20 @@ class JobOptions(CheckedOptions):
                 missing, UNSHOWN, f"go with {other}", "say both, or none to send in no order"
             )
         if self.job is not None and self.subject is None:
-            advice = "of rows in no order nobody can say which were sent"
+            advice = "rows in no order cannot be identified once they are sent"
             raise ArgumentError("job", self.job, "go with subject and time", advice)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BackFillOptions(RunOptions, SizeOptions, JobOptions):
-    """All that `dispatch` takes; fields of the last base come first."""
+    """All options of `dispatch`. Fields of the last base come first."""
 
 
 @lists(BackFillOptions)
 @takes(BackFillOptions)
 def dispatch(df: DataFrame, options: BackFillOptions) -> MicroBatch:
-    """Sends all rows of a DataFrame that is no stream, at the pace of a limit that all executors
-    share, and returns what became of them. All options but the handler are keywords:
+    """Send all rows of a DataFrame that is not a stream, at the pace of a limit that all executors
+    share, and return the results. All options but the handler are keywords:
     """
     if df.isStreaming:
         raise ArgumentError("df", UNSHOWN, "be one that ends", "a stream takes a SubjectSink")
@@ -135,7 +136,7 @@ def dispatch(df: DataFrame, options: BackFillOptions) -> MicroBatch:
 
 
 def sink_of(options: BackFillOptions) -> Sink:
-    """The sink that a back-fill is sent by."""
+    """Return the sink that sends a back-fill."""
     kind: Any = UnorderedSink if options.subject is None else SubjectSink
     remembered = options.job is not None
     sink: Sink = kind(**values_of(kind, options), query=_query(options), ledger=remembered)

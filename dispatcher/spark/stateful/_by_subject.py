@@ -1,8 +1,9 @@
-"""The way to a stateful step and out of it: rows of a subject travel together, as bytes.
+"""Packs the rows of each subject into one parcel of bytes for a stateful step, and opens the
+results.
 
-Spark hands a stateful function one pandas frame a subject, column by column; that costs more
-than anything done with it, and loses what pandas has no type for. One parcel for many rows
-costs little, and no type is lost.
+Spark gives a stateful function one pandas frame for each subject, column by column. That takes
+longer than the function itself, and loses types that pandas does not have. One parcel for many rows
+takes little time, and no type is lost.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _MOST_BYTES = 32 * 2**20
 
 
 class Parting:
-    """What mapInArrow takes: rows in, a parcel for each subject among many rows out.
+    """A function for mapInArrow that takes rows and returns a parcel for each subject among them.
 
     Rows that have null or NaN in one of `needed` are left out and counted, or raise ValueError.
 
     The rows of a parcel are in order of `time`, if there is one.
 
-    Where Spark is to tell the time by the column `clock`, its latest value goes in a row of its
-    own, which belongs to no subject. Spark drops what is behind its watermark, and must not
-    find anything to drop: a late arrival is a message like others.
+    If `clock` is given, Spark's watermark follows the latest value of that column. This value is
+    put into a row of its own, which belongs to no subject: Spark drops rows behind its watermark,
+    and must find none to drop, since a late arrival is a message like any other.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Parting:
             codes = kept.column(self.subject).dictionary_encode().indices.to_numpy()
             if self._time is None:
                 order = np.argsort(codes, kind="stable")
-            else:  # to sort the rows of all at once takes less than those of each
+            else:  # one sort of all rows is faster than one for each subject
                 order = np.lexsort((self._time.numbers(kept.column(self._time.name)), codes))
             changes = np.flatnonzero(np.diff(codes[order])) + 1
             bounds = [0, *changes.tolist(), len(codes)]
@@ -131,8 +132,8 @@ OpenAll = Callable[[list[tuple[bytes, int]], pa.RecordBatch], pa.RecordBatch]
 
 
 class Opening:
-    """What mapInArrow takes: parcels in, and out what `open_all` makes of those that came together:
-    a record batch for each of them would cost more than its rows."""
+    """A function for mapInArrow that takes parcels and returns what `open_all` makes of all parcels
+    of a record batch. One record batch for each parcel would take longer than its rows."""
 
     def __init__(self, schema: pa.Schema, open_all: OpenAll) -> None:
         self._schema = schema
@@ -149,15 +150,15 @@ class Opening:
                 yield self._open_all(headers, joined([rows for _, rows in opened]))
 
 
-def told(names: pd.Index, closed: bytes | None, counts: list[int]) -> pd.DataFrame:
-    """What a stateful function says of one subject."""
-    # Objects, although most are numbers: pandas looks at nothing and copies nothing, and this is
-    # made for each subject. Spark turns each column to its own type.
+def result(names: pd.Index, closed: bytes | None, counts: list[int]) -> pd.DataFrame:
+    """Return the result of a stateful function for one subject."""
+    # This frame is made for each subject. Its values are objects, although most are numbers, so
+    # that pandas neither checks nor copies them. Spark converts each column to its type.
     return pd.DataFrame(np.array([[closed, *counts]], object), columns=names, dtype=object)
 
 
 def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.RecordBatch], int]:
-    """The rows of one subject, and how many were left out."""
+    """Return the rows of one subject, and how many were left out."""
     rows: list[pa.RecordBatch] = []
     invalid = 0
     for frame in frames:
@@ -174,7 +175,7 @@ def stateful(
     timeouts: str,
     slack_ms: int | None = None,
 ) -> DataFrame:
-    """The parcels, one for each subject, that `step` makes of the rows of `df`."""
+    """Return the parcels, one for each subject, that `step` makes of the rows of `df`."""
     kind = df.schema[parting.subject].dataType.simpleString()
     schema = f"{SUBJECT} {kind}, {ROWS} BINARY, {INVALID} BIGINT"
     if parting.clock is None:
@@ -189,7 +190,7 @@ def stateful(
 
 
 def counted(df: DataFrame, name: str, counts: list[str]) -> DataFrame:
-    """The same, with the sums of these columns in each progress report."""
+    """Return `df`, with the sums of these columns in each progress report."""
     return df.observe(
         name,
         *(
@@ -200,19 +201,19 @@ def counted(df: DataFrame, name: str, counts: list[str]) -> DataFrame:
 
 
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Several of one schema as one."""
+    """Return record batches of one schema as one."""
     if len(batches) == 1:
         return batches[0]
     table = pa.Table.from_batches(batches).combine_chunks()
     whole = table.to_batches()
-    # Strings of more than 2 GB cannot be one column; nor can the function be of use with them.
+    # One column cannot hold more than 2 GB of texts.
     if len(whole) > 1:
         raise ValueError("more than 2 GB of one column in one step: make micro-batches smaller")
     return whole[0] if whole else batches[0]
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer and larger record batches."""
+    """Return the rows of `batches` in fewer and larger record batches."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""One subject's open batches from one micro-batch to the next: what Spark calls for each."""
+"""The function that Spark calls for each subject of `event_time_batches`, with its open batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
 from dispatcher.builders import Batch, EventTimeBuilder
-from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, told
+from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, result
 from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn, names
 from dispatcher.spark.stateful._in_order import in_order
 from dispatcher.spark.stateful._parcels import Parcels, compact
@@ -28,8 +28,8 @@ COUNTS = list(_CLOSED[1:])
 
 @dataclass(frozen=True)
 class SubjectClosing:
-    """What applyInPandasWithState takes. `timer` says what tells the time when no row comes:
-    "processing", "watermark", or None."""
+    """A function for applyInPandasWithState. `timer` is the clock that closes batches when no row
+    comes: "processing", "watermark", or None."""
 
     schema: pa.Schema
     subject: str
@@ -41,7 +41,7 @@ class SubjectClosing:
 
     @cached_property
     def _parcels(self) -> Parcels:
-        """Made once in each worker, not for each subject."""
+        """The parcels, made once in each worker rather than for each subject."""
         return Parcels(self.schema)
 
     def __call__(
@@ -59,10 +59,10 @@ class SubjectClosing:
             counts[:4] = open_batches.counts(batches)
             self._save(open_batches, state)
         if any(counts):
-            yield told(_CLOSED, closed, counts)
+            yield result(_CLOSED, closed, counts)
 
     def _now(self, state: GroupState) -> int | None:
-        """The time as Spark tells it; the same when the micro-batch is replayed."""
+        """Return Spark's time, which is the same in a replay of the micro-batch."""
         if self.arrival is None:
             return state.getCurrentProcessingTimeMs() * _MILLISECOND
         if self.timer is None:
@@ -76,7 +76,7 @@ class SubjectClosing:
                 state.remove()
             return
         state.update((open_batches.dump(),))
-        # Spark calls when its time is past what is set, not when it has reached it.
+        # Spark calls when its time is later than the time that is set, not when it is equal.
         wakes_ms = -(-int(wakes) // _MILLISECOND) - 1
         if self.timer == "processing":
             state.setTimeoutDuration(max(1, wakes_ms - state.getCurrentProcessingTimeMs()))
@@ -85,7 +85,7 @@ class SubjectClosing:
 
 
 class OpenBatches:
-    """A builder beside the rows that its messages stand for."""
+    """A builder, with the rows that its messages stand for."""
 
     def __init__(self, of: SubjectClosing, parcels: Parcels, state: bytes | None) -> None:
         self._of = of
@@ -108,7 +108,8 @@ class OpenBatches:
         self._before = (self.builder.duplicates, self.builder.dropped)
 
     def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Row]]:
-        """Adds the rows; what is closed by then. With no arrivals all of them come at `now`."""
+        """Add the rows, and return the batches that are closed by then. Without a column of
+        arrivals all rows arrive at `now`."""
         closed: list[Batch[Row]] = []
         if rows:
             new, arrivals = self._in_order(joined(rows))
@@ -122,7 +123,8 @@ class OpenBatches:
         return closed
 
     def _in_order(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Any] | None]:
-        """The rows in the order in which they came, and when each did, if there are arrivals."""
+        """Return the rows in the order in which they came, and when each came, if there are
+        arrivals."""
         of = self._of
         arrivals = None
         if of.arrival is not None:
@@ -135,28 +137,29 @@ class OpenBatches:
         return rows, None if arrivals is None else arrivals.tolist()
 
     def _hold(self, rows: pa.RecordBatch) -> None:
-        """Adds rows, as the next ones."""
+        """Append rows to those that are held."""
         of = self._of
         self._rows.append(rows)
         self._keys += names(rows.column(of.key))
         self._times += of.time.numbers(rows.column(of.time.name)).tolist()
 
     def flush(self) -> list[Batch[Row]]:
-        """All of them, closed."""
+        """Close all batches and return them."""
         return self.builder.flush()
 
     @property
     def wakes_at(self) -> float | None:
-        """When a batch closes, or else all can be forgotten; None if there is nothing left."""
+        """The time when a batch closes, or else when the state can be removed; None if it is
+        empty."""
         deadline = self.builder.deadline
         if deadline is not None:
             return deadline  # type: ignore[no-any-return]
         until = self.builder.remembers_until
-        # It is known up to and including that time.
+        # Duplicates are recognised up to and including that time.
         return None if until is None else until + 1
 
     def counts(self, batches: list[Batch[Row]]) -> list[int]:
-        """Batches, messages, duplicates and dropped of this time."""
+        """Return the numbers of batches, messages, duplicates and dropped rows of this call."""
         duplicates, dropped = self._before
         return [
             len(batches),
@@ -166,13 +169,13 @@ class OpenBatches:
         ]
 
     def dump(self) -> bytes:
-        """What the state keeps."""
+        """Return the bytes that the state keeps."""
         kept: list[Row] = []
         saved = self.builder.dump(kept.append)
         return self._parcels.pack(saved, self._taken(kept))
 
     def closed(self, batches: list[Batch[Row]]) -> bytes:
-        """Batches on their way out: see `Batches`."""
+        """Return a parcel of closed batches, which `Batches` opens."""
         members = [row for batch in batches for row in batch.messages]
         rows = self._taken(members)
         header = {
@@ -186,7 +189,7 @@ class OpenBatches:
     def _ids(
         self, batches: list[Batch[Row]], members: list[Row], rows: pa.RecordBatch
     ) -> list[str]:
-        """What tells a batch from all others, and is the same in every replay."""
+        """Return ids of batches, which are unique and the same in every replay."""
         subject = rows.column(self._of.subject)[0].as_py()
         keys, times = _at(members, self._keys), _at(members, self._times)
         messages = list(zip(keys, times, strict=True))
@@ -202,7 +205,7 @@ class OpenBatches:
             self._table = joined(self._rows)
         if not indices:
             return self._parcels.none
-        if _in_a_row(indices):  # as most are: nothing is copied
+        if _in_a_row(indices):  # the usual case, in which nothing is copied
             return self._table.slice(indices[0], len(indices))
         return self._table.take(pa.array(indices, pa.int64()))
 
@@ -218,7 +221,7 @@ def _at(rows: list[Row], values: list[Any]) -> list[Any]:
 
 
 class Batches:
-    """What opens parcels that `OpenBatches.closed` made: a row for each batch."""
+    """Opens parcels that `OpenBatches.closed` made, with a row for each batch."""
 
     def __init__(self, subject: str, time: TimeColumn) -> None:
         self._subject = subject

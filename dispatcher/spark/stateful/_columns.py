@@ -1,7 +1,7 @@
-"""The columns of a stateful step as Arrow has them, checked once, before the query starts.
+"""The columns of a stateful step as types of Arrow, checked once, before the query starts.
 
-Times become whole numbers of microseconds, in every session time zone the same: pandas would
-turn them to local time, which goes back once a year.
+Times become whole numbers of microseconds, which are the same in every session time zone: pandas
+would convert them to local time, which is set back once a year.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dispatcher.spark._usable_columns import NAMES_IN_STATE, TIMES_IN_STATE, usa
 from limiters._support.validation import UNSHOWN, ArgumentError
 
 Invalid = Literal["error", "drop"]
-"""What is done with rows that have null or NaN where a value is needed."""
+"""How rows are treated that have null or NaN where a value is needed."""
 
 _PLAIN: dict[type[types.DataType], pa.DataType] = {
     types.NullType: pa.null(),
@@ -45,35 +45,36 @@ _WHOLE, _FLOAT = pa.int64(), pa.float64()
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """A column of times, and how they are counted."""
+    """A column of times, with the unit of their numbers."""
 
     name: str
     type: pa.DataType
 
     @property
     def is_clock(self) -> bool:
-        """Whether it shows points in time; else they are plain numbers."""
+        """Whether it holds timestamps; otherwise it holds plain numbers."""
         return bool(pa.types.is_timestamp(self.type))
 
     @property
     def is_whole(self) -> bool:
-        """Whether its numbers are whole: microseconds, or what the user counts."""
+        """Whether its numbers are whole: microseconds, or the user's whole numbers."""
         return not pa.types.is_floating(self.type)
 
     @property
     def unit(self) -> int:
-        """How many of its numbers make one of the user's: a second, or his own unit."""
+        """The size of the user's unit in its numbers: of a second for timestamps, otherwise 1."""
         return MICROSECONDS if self.is_clock else 1
 
     def numbers(self, column: pa.Array) -> np.ndarray[Any, Any]:
-        """Its values as numbers of 64 bits; there is one in each row."""
+        """Return its values as numbers of 64 bits. No row may be null."""
         kind = _WHOLE if self.is_whole else _FLOAT
         if column.type != kind:
             column = column.cast(kind)
         return column.to_numpy()  # type: ignore[no-any-return]
 
     def column(self, numbers: Sequence[float]) -> pa.Array:
-        """The reverse. What lies beyond the type's range becomes its last value."""
+        """Return numbers as a column of times. A number beyond the type's range becomes its last
+        value."""
         if not self.is_whole:
             return pa.array(numbers, pa.float64()).cast(self.type, safe=False)
         bits = 64 if self.is_clock else self.type.bit_width
@@ -84,16 +85,16 @@ class TimeColumn:
 
 
 def names(column: pa.Array) -> list[Any]:
-    """The values of a column that names things; there is one in each row."""
+    """Return the values of a column of names. No row may be null."""
     kind = column.type
     if pa.types.is_date(kind):
         return column.to_pylist()  # type: ignore[no-any-return]
-    # An Arrow scalar for each value would take most of the time.
+    # Making an Arrow scalar for each value would take most of the time.
     return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
 
 def check_streaming(df: DataFrame) -> None:
-    """Refuses what has no state."""
+    """Refuse a DataFrame that is not a stream."""
     if not df.isStreaming:
         raise ArgumentError(
             "df",
@@ -103,7 +104,8 @@ def check_streaming(df: DataFrame) -> None:
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:
-    """How the rows of a DataFrame are held. ArgumentError names a column that cannot be."""
+    """Return the Arrow schema in which rows are held. ArgumentError names a column that cannot be
+    held."""
     names = schema.fieldNames()
     if twice := sorted({name for name in names if names.count(name) > 1}):
         requirement = f"have one column named {twice[0]!r}, not several"
@@ -112,18 +114,19 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
 
 
 def nullable(schema: types.StructType) -> types.StructType:
-    """The same columns, each of which may be null: what Python hands back promises no more."""
+    """Return the same columns, each nullable, since rows from Python may be null."""
     return types.StructType([types.StructField(one.name, one.dataType) for one in schema])
 
 
 def fingerprint(schema: pa.Schema) -> str:
-    """Alike for the same columns only: names, types and order."""
-    told = "\n".join(f"{field.name}:{field.type}" for field in schema)
-    return hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+    """Return a text that depends on the names, types and order of the columns."""
+    text = "\n".join(f"{field.name}:{field.type}" for field in schema)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def canonical(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """What Spark handed over, whatever its session's time zone and width of strings."""
+    """Return a record batch of Spark in `schema`, which may differ in the session's time zone and
+    the width of strings."""
     if batch.schema.equals(schema):
         return batch
     columns = [

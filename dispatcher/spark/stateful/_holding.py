@@ -1,4 +1,4 @@
-"""One subject's rows that wait from one micro-batch to the next: what Spark calls for each."""
+"""The function that Spark calls for each subject of `hold_back`, with its held rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
-from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, told
+from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, result
 from dispatcher.spark.stateful._columns import TimeColumn
 from dispatcher.spark.stateful._parcels import Parcels, compact
 
@@ -24,7 +24,7 @@ COUNTS = list(_RELEASED[1:])
 
 @dataclass(frozen=True)
 class SubjectHolding:
-    """What applyInPandasWithState takes. Times of processing are milliseconds."""
+    """A function for applyInPandasWithState. Processing times are in milliseconds."""
 
     schema: pa.Schema
     time: TimeColumn
@@ -33,7 +33,7 @@ class SubjectHolding:
 
     @cached_property
     def _parcels(self) -> Parcels:
-        """Made once in each worker, not for each subject."""
+        """The parcels, made once in each worker rather than for each subject."""
         return Parcels(self.schema)
 
     def __call__(
@@ -53,7 +53,7 @@ class SubjectHolding:
             counts[:2] = len(late) + len(on_time), len(late)
             self._save(held, state, now)
         if any(counts):
-            yield told(_RELEASED, out, counts)
+            yield result(_RELEASED, out, counts)
 
     def _save(self, held: HeldRows, state: GroupState, now: int) -> None:
         if held.next_due is not None:
@@ -68,12 +68,12 @@ class SubjectHolding:
                     state.remove()
                 return
         state.update((held.dump(),))
-        # Spark calls when its time is past what is set, not when it has reached it.
+        # Spark calls when its time is later than the time that is set, not when it is equal.
         state.setTimeoutDuration(max(1, wakes - 1 - now))
 
 
 class HeldRows:
-    """Rows with when each is due, and the latest time that went out."""
+    """Held rows with the time when each is due, and the latest time that was released."""
 
     def __init__(self, of: SubjectHolding, parcels: Parcels, state: bytes | None) -> None:
         self._of = of
@@ -89,7 +89,7 @@ class HeldRows:
         self._due = np.array(due, dtype=np.int64)
 
     def take(self, rows: list[pa.RecordBatch], now: int) -> None:
-        """Adds rows that came `now`."""
+        """Add rows that came `now`."""
         if rows:
             self.seen = now
             new = joined(rows)
@@ -98,7 +98,8 @@ class HeldRows:
             self._due = np.concatenate([self._due, due])
 
     def release(self, now: int) -> tuple[list[int], list[int]]:
-        """Which rows go out, late ones and others: what is due, and what is earlier than that."""
+        """Return the places of the rows that are released, late rows and others: those that are
+        due, and those that are earlier than these."""
         time = self._of.time
         times = time.numbers(self._rows.column(time.name))
         nothing = np.zeros(len(times), dtype=bool)
@@ -112,21 +113,21 @@ class HeldRows:
 
     @property
     def next_due(self) -> int | None:
-        """When the next of those that stay is due."""
+        """The time when the next of the rows that stay is due; None if no row stays."""
         due = self._due[self._kept]
         return int(due.min()) if len(due) else None
 
     def everything(self) -> tuple[list[int], list[int]]:
-        """As `release`, of all that is held."""
+        """Release all rows, with the same result as `release`."""
         return self.release(int(self._due.max())) if len(self._due) else ([], [])
 
     def packed(self, late: list[int], on_time: list[int]) -> bytes:
-        """Rows on their way out: see `released`."""
+        """Return a parcel of rows, which `released` opens."""
         rows = self._rows.take(pa.array(late + on_time, pa.int64()))
         return self._parcels.pack(json.dumps(len(late)).encode(), rows)
 
     def dump(self) -> bytes:
-        """What the state keeps."""
+        """Return the bytes that the state keeps."""
         header = {"mark": self.mark, "seen": self.seen, "due": self._due[self._kept].tolist()}
         rows = self._rows.filter(pa.array(self._kept))
         return self._parcels.pack(compact(header), rows)
@@ -139,7 +140,7 @@ class HeldRows:
 
 
 def released(headers: list[tuple[bytes, int]], rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Opens parcels that `HeldRows.packed` made."""
+    """Open parcels that `HeldRows.packed` made."""
     flags: list[bool] = []
     for header, size in headers:
         late = int(header)

@@ -1,4 +1,5 @@
-"""The one order of a micro-batch's rows, however Spark shuffled them (law K5)."""
+"""Sorts the rows of a micro-batch so that their order does not depend on Spark's shuffle (law
+K5)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _WHEN_AND_WHAT = itemgetter(0, 1, 2)
 def in_order(
     arrivals: Numbers | None, times: Numbers, keys: pa.Array, rows: pa.RecordBatch
 ) -> Numbers | None:
-    """Which row comes first, second and so on: by arrival, if there are several, time and key; what
-    is alike in all three by its other columns. None: they are in order."""
+    """Return the places of the rows in order: by arrival, if there is one, time and key, and then
+    by the other columns. None: the rows are in order."""
     if _increase(times) and (arrivals is None or _never_decrease(arrivals)):
         return None
     order = np.argsort(times, kind="stable") if arrivals is None else np.lexsort((times, arrivals))

@@ -1,4 +1,5 @@
-"""The options of the stateful steps: a field is a keyword of its step, and a line of its docs."""
+"""The options of the stateful steps. Each field is a keyword of its step, and a line of its
+docs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _span = partial(seconds, zero=True)
 
 @dataclass(frozen=True)
 class ByEventTime:
-    """The other closing rule: see `EventTimeBuilder.by_event_time`."""
+    """The closing rule of `EventTimeBuilder.by_event_time`."""
 
     event_jitter: Seconds
     delivery_jitter: Seconds
@@ -24,7 +25,7 @@ class ByEventTime:
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions(CheckedOptions):
-    """Those of all stateful steps."""
+    """Options of all stateful steps."""
 
     subject: str = field(
         metadata=about("the name of the column that says whose a row is", column_name)
@@ -47,7 +48,7 @@ class StepOptions(CheckedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EventTimeOptions(StepOptions):
-    """Those of `event_time_batches`."""
+    """Options of `event_time_batches` alone."""
 
     key: str = field(
         metadata=about("the name of the column that says what was measured", column_name)
@@ -122,7 +123,7 @@ class EventTimeOptions(StepOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldBackOptions(StepOptions):
-    """Those of `hold_back`."""
+    """Options of `hold_back` alone."""
 
     delay: Seconds = field(
         metadata=about(
@@ -135,8 +136,8 @@ class HoldBackOptions(StepOptions):
     forget_after: Seconds | None = field(
         default=None,
         metadata=about(
-            "for how long the last time that went out is known of a subject of which nothing "
-            "comes. By default for as long as the checkpoint lives: some 100 bytes a subject",
+            "for how long the latest time that was released is stored for a subject without new "
+            "rows. By default for as long as the checkpoint: some 100 bytes a subject",
             seconds,
             unit="s",
         ),

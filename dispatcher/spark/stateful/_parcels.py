@@ -1,7 +1,7 @@
-"""Rows as bytes and back: a header and an Arrow record batch without its schema.
+"""Converts rows to bytes and back: a header and an Arrow record batch without its schema.
 
-What Spark's state keeps, and what goes between the steps of one query. Nothing that is read can
-run code, and every type that Arrow knows comes back as it was.
+These parcels are kept in Spark's state, and pass between the steps of one query. Reading them
+cannot run code, and every type of Arrow is preserved.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 def compact(header: object) -> bytes:
-    """A header as JSON. One encoder for all: json.dumps would make one for each subject."""
+    """Return a header as JSON. All calls share one encoder, since json.dumps would make one for
+    each."""
     return _JSON.encode(header).encode()
 
 
 class Parcels:
-    """Packs rows of one schema, each parcel with a header of its writer's own.
+    """Packs rows of one schema into parcels, each with a header that its writer chooses.
 
     >>> parcels = Parcels(pa.schema([("id", pa.int64())]))
     >>> rows = pa.record_batch([[1, 2]], schema=parcels.schema)
@@ -40,13 +41,13 @@ class Parcels:
         self._body = self._header + _LENGTH
 
     def pack(self, header: bytes, rows: pa.RecordBatch) -> bytes:
-        """The bytes of it."""
+        """Return the parcel of `header` and `rows`."""
         size = len(header).to_bytes(_LENGTH, "big")
         body = rows.serialize() if rows.num_rows else b""
         return b"".join((self._prefix, size, header, body))
 
     def unpack(self, data: bytes) -> tuple[bytes, pa.RecordBatch]:
-        """The reverse. ValueError says why `data` cannot be read."""
+        """Return the header and the rows of a parcel. ValueError says why `data` cannot be read."""
         if not data.startswith(self._prefix):
             raise ValueError(self._refusal(data))
         size = int.from_bytes(data[self._header : self._body], "big")
@@ -77,7 +78,8 @@ class Parcels:
 
 
 def _check(rows: pa.RecordBatch) -> None:
-    """Arrow believes what says where values begin: what points elsewhere would end the process."""
+    """Raise if offsets in the record batch are damaged: Arrow trusts them, and wrong ones would
+    crash the process."""
     try:
         rows.validate(full=True)
     except pa.ArrowInvalid:

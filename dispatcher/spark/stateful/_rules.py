@@ -1,4 +1,4 @@
-"""Which builder: the spans that a user gives, in the units of the columns they are held against."""
+"""The rule of a builder: the spans that a user gives, in the units of the columns."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from dispatcher.spark.stateful._options import EventTimeOptions
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 Row = int
-"""What the builder is given in place of a message: which row it is."""
+"""The place of a row, which the builder is given in place of a message."""
 _LONGEST = 2**63 - 1
-"""In microseconds: more than Spark's timestamps span. Its timeouts overflow not far beyond."""
+"""The longest span in microseconds, longer than the range of Spark's timestamps. Timeouts of Spark
+would overflow with slightly longer ones."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Which builder: what it is made of, in the units of the columns."""
+    """The arguments of a builder, in the units of the columns."""
 
     spans: tuple[float, ...]
     by_event_time: bool
     duplicate_memory: float | None
 
     def builder(self, fields: Mapping[str, Callable[[Row], Any]]) -> EventTimeBuilder[Row]:
-        """A new one. `fields` say how it finds out the key and the event time of a row."""
+        """Return a new builder. `fields` are the functions that return the key and the event time
+        of a row."""
         if self.by_event_time:
             jitter, delivery, leap = self.spans
             return EventTimeBuilder.by_event_time(jitter, delivery, leap, **fields)
@@ -62,10 +64,10 @@ def rule_of(time: TimeColumn, arrival: TimeColumn | None, options: EventTimeOpti
 
 
 def _memory(window: Seconds, timeout: Seconds, memory: Seconds | None, ticks: int) -> float:
-    """How long duplicates are known, in the unit of arrivals.
+    """Return how long duplicates are recognised, in the unit of arrivals.
 
-    The builder's own default would add the two spans as this step hands them over, and they may
-    be counted in different units: numbers of the time column, and microseconds of a clock.
+    The builder's own default would add the two spans as this step passes them, and they may have
+    different units: that of the time column, and microseconds.
     """
     if memory is not None:
         return _span("duplicate_memory", memory, ticks)
@@ -73,10 +75,10 @@ def _memory(window: Seconds, timeout: Seconds, memory: Seconds | None, ticks: in
 
 
 def _check_one_clock(time: TimeColumn, arrival: TimeColumn | None) -> None:
-    """The other rule compares event times with arrivals."""
-    told = pa.timestamp("us", "UTC") if arrival is None else arrival.type
-    if time.is_clock != pa.types.is_timestamp(told) or (time.is_clock and time.type != told):
-        by = "the processing time, a timestamp" if arrival is None else f"arrival, a {told}"
+    """Refuse columns of different types for the rule that compares event times with arrivals."""
+    other = pa.timestamp("us", "UTC") if arrival is None else arrival.type
+    if time.is_clock != pa.types.is_timestamp(other) or (time.is_clock and time.type != other):
+        by = "the processing time, a timestamp" if arrival is None else f"arrival, a {other}"
         raise ArgumentError(
             "time",
             time.name,
@@ -87,7 +89,7 @@ def _check_one_clock(time: TimeColumn, arrival: TimeColumn | None) -> None:
 
 def _width(time: TimeColumn, parameter: str, value: Seconds) -> float:
     width = _span(parameter, value, time.unit)
-    # Between whole numbers a part of one is as good as nothing.
+    # Whole numbers never differ by a fraction, so it can be dropped.
     return int(width) if time.is_whole else width
 
 

@@ -1,4 +1,4 @@
-"""Batches by event time as a step of a stream, kept open in Spark's own state."""
+"""A step of a stream that builds batches by event time, and keeps open batches in Spark's state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _TIMEOUTS = {
 @lists(EventTimeOptions)
 @takes(EventTimeOptions)
 def event_time_batches(df: DataFrame, options: EventTimeOptions) -> DataFrame:
-    """Gathers the rows of each subject into batches: an `EventTimeBuilder` for each, whose open
-    batches live in Spark's state.
+    """Gather the rows of each subject into batches by an `EventTimeBuilder`, whose open batches are
+    kept in Spark's state.
 
-    The rows that come out are the closed batches: `subject`, `start`, `end`, `messages` (an
-    array of the rows of df, in order of time) and `id`, which is the same in every replay.
-    ValueError if df lacks a column, or has it of a type that cannot serve.
+    The rows that come out are the closed batches: `subject`, `start`, `end`, `messages` (an array
+    of the rows of df, in order of time) and `id`, which is the same in every replay. ValueError if
+    df lacks a column, or if a column has a type that cannot be used.
 
     >>> batches = event_time_batches(
     ...     readings, subject="device", key="metric", time="at", window=50, timeout=100
@@ -95,7 +95,7 @@ def _slack_ms(arrival: TimeColumn | None, slack: Seconds | None) -> int | None:
 
 
 def batches_schema(schema: StructType, subject: str, time: TimeColumn) -> StructType:
-    """The columns of what comes out."""
+    """Return the schema of the batches."""
     at = schema[time.name].dataType
     return StructType(
         [

@@ -1,4 +1,4 @@
-"""Rows held back as a step of a stream, until those that belong before them had time to come."""
+"""A step of a stream that holds rows back until earlier rows have had time to come."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from limiters._support.validation import UNSHOWN, ArgumentError, in_seconds
 @lists(HoldBackOptions)
 @takes(HoldBackOptions)
 def hold_back(df: DataFrame, options: HoldBackOptions) -> DataFrame:
-    """Holds each row back for a while in Spark's state, so that rows of its subject that are
-    earlier and come within that go out before it, or with it in one micro-batch.
+    """Hold each row back in Spark's state for `delay`. Earlier rows of its subject that come within
+    that time are released before it, or with it in one micro-batch.
 
-    All columns come out as they were, and one more, `dispatcher_late`: true for a row that is
-    earlier than what went out of its subject before; it is not held. A query with this step
-    never ends by `availableNow`. ValueError if df lacks a column, or has it of a wrong type.
+    The result has the same columns and one more, `dispatcher_late`, which is true for a row that is
+    earlier than a row of its subject that was released before; such a row is not held. A query with
+    this step never ends by `availableNow`. ValueError if df lacks a column, or if a column has a
+    wrong type.
 
     >>> ordered = hold_back(readings, subject="device", time="at", delay=30)  # doctest: +SKIP
 
@@ -57,5 +58,5 @@ def hold_back(df: DataFrame, options: HoldBackOptions) -> DataFrame:
 
 
 def released_schema(schema: StructType) -> StructType:
-    """The columns of what comes out."""
+    """Return the schema of released rows."""
     return nullable(schema).add(LATE_COLUMN, BooleanType())

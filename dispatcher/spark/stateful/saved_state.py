@@ -1,6 +1,6 @@
-"""What the state of a stopped query still holds, taken out of its checkpoint.
+"""Reads from its checkpoint the rows that the state of a stopped query still holds.
 
-Spark has a reader for that since 4.0. It reads what the last finished micro-batch left, and
+Spark has a reader for that since 4.0. It reads the state after the last finished micro-batch, and
 changes nothing.
 """
 
@@ -27,15 +27,16 @@ _STATE = "state"
 def flush_open_batches(
     df: DataFrame, checkpoint: str, *, subject: str, key: str, time: str, operator: int = 0
 ) -> DataFrame:
-    """The batches that a stopped query of `event_time_batches` has left open, closed as they are.
+    """Return the batches that a stopped query of `event_time_batches` has left open, closed as they
+    are.
 
-    * `df`, `subject`, `key`, `time`: what `event_time_batches` was given; `df` is not read.
-    * `checkpoint`: where the query keeps its checkpoint.
-    * `operator`: which stateful step of the query it was, counted from 0.
+    * `df`, `subject`, `key`, `time`: the arguments of `event_time_batches`; `df` is not read.
+    * `checkpoint`: the query's checkpointLocation.
+    * `operator`: the number of the stateful step in the query, counted from 0.
 
-    A DataFrame that is no stream, with the same columns. The state stays as it is: if the query
-    goes on later, these batches come out again, with the same `id` if nothing was added to
-    them. Needs Spark 4; RuntimeError says what to do with an older one.
+    The result is a DataFrame that is not a stream, with the same columns. The state does not
+    change: if the query goes on later, it returns these batches again, with the same `id` if no
+    message was added to them. Needs Spark 4; RuntimeError says what to do with an older one.
 
     >>> rest = flush_open_batches(
     ...     readings, "/checkpoints/readings", subject="device", key="metric", time="at"
@@ -65,8 +66,8 @@ def flush_open_batches(
 
 
 def flush_held_rows(df: DataFrame, checkpoint: str, *, time: str, operator: int = 0) -> DataFrame:
-    """The rows that a stopped query of `hold_back` still holds; otherwise as
-    `flush_open_batches`.
+    """Return the rows that a stopped query of `hold_back` still holds. The arguments and the state
+    are treated as by `flush_open_batches`.
 
     >>> rest = flush_held_rows(readings, "/checkpoints/readings", time="at")  # doctest: +SKIP
     """
@@ -83,7 +84,7 @@ def flush_held_rows(df: DataFrame, checkpoint: str, *, time: str, operator: int 
 
 @dataclass(frozen=True)
 class _Flushing:
-    """What mapInArrow takes: states in, parcels of closed batches out."""
+    """A function for mapInArrow that takes states and returns parcels of closed batches."""
 
     step: SubjectClosing
 
@@ -97,7 +98,7 @@ class _Flushing:
 
 @dataclass(frozen=True)
 class _Releasing:
-    """What mapInArrow takes: states in, parcels of rows out."""
+    """A function for mapInArrow that takes states and returns parcels of rows."""
 
     step: SubjectHolding
 

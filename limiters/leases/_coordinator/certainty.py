@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from limiters.leases._coordinator.state import Limit, Ramp, Record
-from limiters.leases._format import NEVER
+from limiters.leases._format import LATEST, NEVER
 from limiters.leases._messages import Request, Terms
 
 DISAGREES = "what is stored of it did not agree"
@@ -63,8 +63,10 @@ def _start(limit: Limit, now: int, token: str) -> None:
     for bound in limit.bounds:
         bound.start_over(now)
     limit.records, limit.queue = {}, []
+    limit.clear_round()
+    limit.apart = False
     limit.kept_until = limit.shares_at = limit.short_since = NEVER
-    limit.due = now
+    limit.due, limit.collected, limit.next_due = now, 0, LATEST
     limit.behind = 0.0
 
 

@@ -18,10 +18,11 @@ from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Reg
 from limiters.leases._format import (
     DEFAULT_SPAN,
     FORMAT,
-    INSTANCES_PER_MS,
+    LATEST,
     MAX_INSTANCES,
     MAX_PERMIT_MS,
     MAX_TRIES,
+    MOST_VISITS,
     NEVER,
     REGISTRY_SPANS,
     UNITS,
@@ -171,7 +172,7 @@ class Coordinator:
         if not request.terms.agrees(limit.terms):
             return self._refuse(limit, request, uncertain)
         if again and record is not None:
-            if record.given_is_lost or not self._refresh(limit, token):
+            if record.given_is_lost or not self._divide(limit, token):
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
             return self._answer(limit, request, record, again=True, created=created)
         known = record is not None
@@ -184,7 +185,7 @@ class Coordinator:
         limit.deleted = False
         passed = limit.now - limit.last
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-        if not self._refresh(limit, token):
+        if not self._divide(limit, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
@@ -228,27 +229,36 @@ class Coordinator:
     # Who holds what.
 
     def _collect(self, limit: Limit, token: str) -> None:
-        """Gives up instances that were silent for too long; takes back what was missing."""
+        """Gives up instances that were silent for too long; takes back what was missing. When
+        something is due, requests look through some of the instances each, until all were seen."""
         if limit.now < limit.due:
             return
-        if not certainty.agrees(limit):
+        if limit.collected == 0:
+            limit.next_due = LATEST
+        start = limit.collected
+        some = list(limit.records.items())[start : start + MOST_VISITS]
+        if len(some) == len(limit.records) and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
             return
-        ends = []
-        for at, bound in enumerate(limit.bounds):
+        for bound in limit.bounds:
             bound.pool += sum(units for back, units in bound.returning if back <= limit.now)
             bound.returning = [one for one in bound.returning if one[0] > limit.now]
-            ends += [back for back, _ in bound.returning]
-            for record in limit.records.values():
+            limit.next_due = min([limit.next_due, *(back for back, _ in bound.returning)])
+        for name, record in some:
+            for at, bound in enumerate(limit.bounds):
                 if certainty.returns_at(limit, record, at) <= limit.now:
                     bound.pool += record.holdings[at].units
                     record.holdings[at].units = 0
-        for name, record in list(limit.records.items()):
             if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
+                limit.visited -= limit.collected < limit.visited
             else:
-                ends.append(self._due(limit, record))
-        limit.due = min(ends, default=limit.now + limit.terms.span)
+                limit.next_due = min(limit.next_due, self._due(limit, record))
+                limit.collected += 1
+        if limit.collected == len(limit.records):
+            span = limit.now + limit.terms.span
+            limit.due = limit.next_due if limit.next_due < LATEST else span
+            limit.collected = 0
         limit.queue = [one for one in limit.queue if one.instance in limit.records]
 
     def _due(self, limit: Limit, record: Record) -> int:
@@ -273,7 +283,6 @@ class Coordinator:
                 bound.pool += one.units
                 bound.ledger.merge(one.given.entries)
             evicted, record = record.evicted, None
-            del limit.records[request.instance]
         else:
             evicted = False
         if record is None:
@@ -335,7 +344,7 @@ class Coordinator:
         if bound.returning and bound.returning[-1][0] == back:
             units += bound.returning.pop()[1]
         bound.returning.append((back, units))
-        limit.due = min(limit.due, back)
+        limit.falls_due(back)
 
     def _hear(self, limit: Limit, record: Record, request: Request, uncertain: bool) -> None:
         """What the instance wants from now on."""
@@ -358,16 +367,13 @@ class Coordinator:
 
     # Shares.
 
-    def _refresh(self, limit: Limit, token: str) -> bool:
-        """Computes the shares and the queue again, unless they are recent enough. False if what is
-        stored did not agree, so that everything was forgotten."""
-        if limit.now - limit.shares_at < len(limit.records) // INSTANCES_PER_MS:
+    def _divide(self, limit: Limit, token: str) -> bool:
+        """Goes on with the division. False if what is stored did not agree, so that everything was
+        forgotten."""
+        if division.go_on(limit):
             return True
-        if not certainty.agrees(limit):
-            certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
-            return False
-        division.divide(limit)
-        return True
+        certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
+        return False
 
     def _pays_at_once(
         self, limit: Limit, record: Record, request: Request, rights: Sequence[int]
@@ -432,7 +438,7 @@ class Coordinator:
         if not request.leaving and not again:
             record.until = limit.now + limit.terms.lease
             record.gone = record.until + 2 * max(limit.interval, record.interval)
-            limit.due = min(limit.due, self._due(limit, record))
+            limit.falls_due(self._due(limit, record))
         fair = permits.fair_share(limit, record).units
         for one, units in zip(record.holdings, fair, strict=True):
             one.share = units
@@ -512,7 +518,8 @@ class Coordinator:
         limit, _ = self._open(known or goal, server, now, token)
         limit.now = max(limit.now, now)
         limit.resize()
-        if not certainty.agrees(limit):  # else its operator could not look at it
+        # If it does not agree, its operator could not look at it; requests see to those of many.
+        if len(limit.records) <= MOST_VISITS and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
         old = limit.terms
         before = [(one.in_force(limit.now), one.peak, one.peak_until) for one in limit.bounds]

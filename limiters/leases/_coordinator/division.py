@@ -2,108 +2,151 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limiters.leases._coordinator import permits
-from limiters.leases._coordinator.shares import Share, levels_of, share_of
+from limiters.leases._coordinator import certainty, permits
+from limiters.leases._coordinator.shares import fill, in_order, next_levels, share_of
 from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import (
     EASED,
     FREE_SHARE,
+    LEAST_VISITS,
     LOT_BUCKETS,
-    QUEUE_LENGTH,
+    MOST_VISITS,
     SILENT_MS,
     UNITS,
+    VISITS_PER_MS,
     WHOLE_BATCHES,
 )
 
 
-def divide(limit: Limit) -> None:
-    """Computes the levels of all bounds, the queue of those who wait, and who has the slots that
-    are left over."""
+def go_on(limit: Limit) -> bool:
+    """Goes on with the division: visits some more instances. At the end of a round levels, queue
+    and slots follow from what all instances add up to; a limit of few instances has several rounds
+    in each request, until nothing changes. False if amounts do not sum to the whole.
+    """
+    visits = max(LEAST_VISITS, min(MOST_VISITS, VISITS_PER_MS * (limit.now - limit.shares_at)))
     limit.shares_at = limit.now
-    records = list(limit.records.values())
-    demands = [permits.needs_of(limit, one) for one in records]
-    fair, was_short = levels_of(demands, limit.wholes), limit.is_short
+    everyone, is_whole = list(limit.records.items()), False
+    orders = _orders(limit)
+    while visits > 0 and everyone:
+        if limit.visited in (0, len(everyone)):  # others were given up since
+            limit.clear_round()
+            limit.epoch = epoch_at(limit.now, limit.interval)
+            is_whole = True
+        name, record = everyone[limit.visited]
+        _visit(limit, name, record, orders)
+        limit.visited += 1
+        visits -= 1
+        if limit.visited == len(everyone):
+            if is_whole and not certainty.agrees(limit):
+                return False
+            changes = _end(limit, orders)
+            limit.clear_round()
+            if is_whole and not changes:
+                break
+            orders = _orders(limit)
+    return True
+
+
+Orders = tuple[list[int], list[int]]
+"""The order of all bounds by how soon they are used up: of all instances, and of those that hold
+shares."""
+
+
+def _orders(limit: Limit) -> Orders:
+    return in_order(limit.fair, limit.wholes), in_order(limit.levels, limit.wholes)
+
+
+def _visit(limit: Limit, name: str, record: Record, orders: Orders) -> None:
+    """Adds one instance to the sums, and puts it where it belongs in the queue."""
+    demand, fair = permits.needs_of(limit, record), permits.fair_share(limit, record)
+    on_permits, sums = permits.lives_on_permits(limit, record), [one.sums for one in limit.bounds]
+    limit.on_permits += on_permits
+    fill([one.fair for one in sums], demand, limit.fair, orders[0], limit.wholes)
+    if limit.apart and not on_permits:
+        fill([one.level for one in sums], demand, limit.levels, orders[1], limit.wholes)
+    for one, need, units in zip(sums, demand.needs, fair.units, strict=True):
+        one.needs += need
+        one.shares += units
+        if on_permits:
+            one.aside += units
+        elif not fair.limited:
+            one.satisfied += need
+    if limit.is_short:
+        _visit_slots(limit, record)
+    if record.asks:
+        permits.enqueue(limit, name, record)
+
+
+def _visit_slots(limit: Limit, record: Record) -> None:
+    rights = None
     for at, bound in enumerate(limit.bounds):
-        bound.needs = sum(one.holdings[at].need for one in records)
-        bound.fair = bound.level = fair[at]
+        if not bound.terms.slots:
+            continue
+        rights = rights or _without_lots(limit, record)
+        units, lot, sums = rights.units[at], rights.lots[at], bound.sums
+        sums.rights += units
+        if lot < LOT_BUCKETS:
+            sums.lots[lot] = sums.lots.get(lot, 0) + 1
+        if record.seen + 2 * record.interval + SILENT_MS >= limit.now:
+            sums.lacking += max(0, units + (lot < bound.lot) - record.holdings[at].units)
+
+
+def _end(limit: Limit, orders: Orders) -> bool:
+    """What follows from a round; whether that changes the next one."""
+    before, was_short = _outcome(limit), limit.is_short
+    fair = next_levels(
+        limit.fair, [one.sums.fair for one in limit.bounds], limit.wholes, orders[0], limit.wholes
+    )
+    limit.queue = [one for one in limit.queue if one.silent >= limit.now]
+    levels = fair
+    if limit.apart and limit.on_permits:
+        left = [
+            bound.whole - (bound.sums.aside if bound.terms.slots else aside)
+            for bound, aside in zip(limit.bounds, permits.kept_aside(limit), strict=True)
+        ]
+        fillings = [one.sums.level for one in limit.bounds]
+        levels = next_levels(limit.levels, fillings, left, orders[1], limit.wholes)
+    limit.apart = limit.on_permits > 0
+    for at, bound in enumerate(limit.bounds):
+        bound.fair, bound.level = fair[at], levels[at]
     if limit.is_short and not was_short:
         limit.short_since = limit.now
-    _ease(limit, [share_of(one, fair) for one in demands])
-    places = [permits.waiter(limit, name, one) for name, one in limit.records.items()]
-    limit.queue = heapq.nsmallest(
-        QUEUE_LENGTH,
-        [one for one in places if one is not None],
-        key=lambda one: (one.turn > limit.turns_at, one),
-    )
-    sharing = [not permits.lives_on_permits(limit, one) for one in records]
-    if not all(sharing):
-        shared = [one for one, shares in zip(demands, sharing, strict=True) if shares]
-        left = _left_for_shares(limit, records, sharing)
-        for bound, level in zip(limit.bounds, levels_of(shared, limit.wholes, left), strict=True):
-            bound.level = level
-    _spread_spare(limit, records, sharing)
-    _divide_slots(limit, records)
+    for bound in limit.bounds:
+        _spread(limit, bound)
+    return _outcome(limit) != before
 
 
-def _left_for_shares(limit: Limit, records: Sequence[Record], sharing: Sequence[bool]) -> list[int]:
-    """What those who live on permits leave of each bound to the others: of rates, what is not kept
-    aside for them; of slots, all but their fair shares."""
-    left = []
-    for at, (bound, aside) in enumerate(zip(limit.bounds, permits.kept_aside(limit), strict=True)):
-        if bound.terms.slots:
-            aside = sum(
-                permits.fair_share(limit, one).units[at]
-                for one, shares in zip(records, sharing, strict=True)
-                if not shares
-            )
-        left.append(bound.whole - aside)
-    return left
-
-
-def _ease(limit: Limit, shares: Sequence[Share]) -> None:
-    """Of a bound that is not short while another is, instances use less than there is: they may
-    hold most of the rest, too, so that they need not wait where batches differ."""
-    for at, bound in enumerate(limit.bounds):
-        used = sum(one.units[at] for one in shares)
-        short = not limit.is_short or bound.fair.weight or not used
-        bound.ease = 1.0 if short else 1 + max(0, bound.whole - used) * EASED / used
-
-
-def _spread_spare(limit: Limit, records: Sequence[Record], sharing: Sequence[bool]) -> None:
-    """Where nobody is short, half of what is left is held by those who work, so that they can do
-    more without asking first; the other half serves newcomers at once. An instance that is short of
-    another bound could not use it."""
-    satisfied = [
-        one
-        for one, shares in zip(records, sharing, strict=True)
-        if shares and not permits.fair_share(limit, one).limited
+def _outcome(limit: Limit) -> list[object]:
+    """What the next round depends on."""
+    of_bounds = [
+        (one.fair, one.level, one.ease, one.spare, one.lot, one.lacking) for one in limit.bounds
     ]
-    for at, bound in enumerate(limit.bounds):
-        left, needed = bound.whole - bound.needs, sum(one.holdings[at].need for one in satisfied)
-        bound.spare = left / 2 / needed if left > 0 and needed > 0 else 0.0
+    return [limit.apart, *of_bounds]
 
 
-def _divide_slots(limit: Limit, records: Sequence[Record]) -> None:
-    """Who has the slots that are left over, and how many of these are still held by others."""
-    limit.epoch = epoch_at(limit.now, limit.interval)
-    for at, bound in enumerate(limit.bounds):
-        bound.lot = bound.lacking = 0
-        if not bound.terms.slots or not limit.is_short:
-            continue
-        rights = [_without_lots(limit, one) for one in records]
-        left = bound.whole - sum(one.units[at] for one in rights)
-        bound.lot = drawn((one.lots[at] for one in rights), left)
-        bound.lacking = sum(
-            max(0, right.units[at] + (right.lots[at] < bound.lot) - one.holdings[at].units)
-            for one, right in zip(records, rights, strict=True)
-            if one.seen + 2 * one.interval + SILENT_MS >= limit.now
-        )
+def _spread(limit: Limit, bound: BoundState) -> None:
+    """How much more than it needs or uses an instance may hold, and who has the slots that are left
+    over."""
+    sums, used = bound.sums, bound.sums.shares
+    bound.needs = sums.needs
+    # Of a bound that is not short while another is, instances use less than there is: they may
+    # hold most of the rest, too, so that they need not wait where batches differ. Fractions of
+    # slots are part of the rest, as long as shares are whole slots: needs of slots are those at
+    # peak, and not all instances have theirs at once.
+    plenty = limit.is_short and not bound.fair.weight and used > 0
+    bound.ease = 1 + max(0, bound.whole - used) * EASED / used if plenty else 1.0
+    # Where nobody is short, half of what is left is held by those who work, so that they can do
+    # more without asking first; the other half serves newcomers at once. An instance that is short
+    # of another bound could not use it.
+    left = bound.whole - sums.needs
+    bound.spare = left / 2 / sums.satisfied if left > 0 and sums.satisfied > 0 else 0.0
+    bound.lot = bound.lacking = 0
+    if bound.terms.slots and limit.is_short:
+        bound.lot, bound.lacking = drawn(sums.lots, bound.whole - sums.rights), sums.lacking
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def lives_on_permits(limit: Limit, record: Record) -> bool:
     return any(
         math.floor(part * (bound.ease if fair.limited else 1.0)) * bound.worth(limit.now)
         < max(
-            (limit.few_batches(bound) if fair.limited else 1) * one.piece,
+            (limit.few_batches(bound, record) if fair.limited else 1) * one.piece,
             one.ask if record.gathers else 0.0,
         )
         for bound, one, part in zip(limit.bounds, record.holdings, fair.parts, strict=True)
@@ -165,20 +165,28 @@ def kept_aside(limit: Limit) -> list[int]:
         for at, whole in enumerate(wholes):
             fairs[at] = min(whole, fairs[at] + one.fair * worths[at])
     for one in due:
-        batches, fits, first = math.inf, math.inf, not any(asides)
+        late, flow, first = math.inf, math.inf, not any(asides)
         late_for = max(0.0, limit.turns_at - one.turn)
-        for at, whole in enumerate(wholes):
-            if not one.ask[at]:
-                continue
-            ask, fair = max(one.ask[at], FLOAT_ERROR * whole), one.fair * worths[at]
-            late = late_for * fair / (ask * limit.bounds[at].terms.period)
-            batches = min(batches, late, fair / ask)
-            room = min((fairs[at] - asides[at]) / ask + ROUNDED_UP, (whole - asides[at]) / ask)
-            fits = min(fits, room)
-        number = min(1 + math.floor(batches), max(math.floor(fits), 1 if first else 0))
-        for at, whole in enumerate(wholes):
-            if one.ask[at]:
-                asides[at] += max(one.ask[at], FLOAT_ERROR * whole) * number
+        asks = [
+            max(ask, FLOAT_ERROR * whole) if ask else 0.0
+            for ask, whole in zip(one.ask, wholes, strict=True)
+        ]
+        for bound, ask, worth in zip(limit.bounds, asks, worths, strict=True):
+            if ask:
+                fair, period = one.fair * worth, bound.terms.period
+                late = min(late, late_for * fair / (ask * period))
+                flow = min(flow, fair / ask / period)
+        numbers = [0] * len(wholes)
+        for at, (ask, whole) in enumerate(zip(asks, wholes, strict=True)):
+            if ask:
+                # As many as fit into a window of this bound, of those that all bounds let go.
+                batches = flow * limit.bounds[at].terms.period * (1 + FLOAT_ERROR)
+                batches = min(late, one.fair * worths[at] / ask, batches)
+                room = min((fairs[at] - asides[at]) / ask + ROUNDED_UP, (whole - asides[at]) / ask)
+                numbers[at] = min(1 + math.floor(batches), max(math.floor(room), 1 if first else 0))
+        if all(number or not ask for number, ask in zip(numbers, asks, strict=True)):
+            for at, (ask, number) in enumerate(zip(asks, numbers, strict=True)):
+                asides[at] += ask * number
     return [
         math.ceil(min(aside / worth, UNITS)) for aside, worth in zip(asides, worths, strict=True)
     ]

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limiters.leases._format import MAX_ROUNDS, SHAPE, UNITS
+from limiters.leases._format import CALM, SHAPE, UNITS, USE_PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,13 @@ class Level:
     """How far dominant shares grow until a bound is used up: `units` for so much weight of those
     who are not satisfied; `weight` is zero if there is enough for all."""
 
-    units: int = 0
+    units: float = 0.0
     weight: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """Units for a weight of one; 0 if there is enough for all."""
+        return self.units / self.weight if self.weight else 0.0
 
     def units_for(self, weight: int) -> float:
         """What so much weight may have at most."""
@@ -51,8 +56,13 @@ class Share:
     """What an instance may have of each bound, before it is rounded down."""
 
     parts: Sequence[float]
-    limited: bool
-    """Whether it is less than it needs."""
+    scarcest: int = -1
+    """The bound that limits it: of this one it would need more; -1 if it gets all that it needs."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it is less than it needs."""
+        return self.scarcest >= 0
 
     @property
     def units(self) -> list[int]:
@@ -72,64 +82,90 @@ def share_of(demand: NeedShape, levels: Sequence[Level]) -> Share:
             if units / need < scale:
                 scale, scarcest, most = units / need, at, units
     if scarcest < 0:
-        return Share(demand.needs, limited=False)
+        return Share(demand.needs)
     parts = [scale * need for need in demand.needs]
     parts[scarcest] = most
-    return Share(parts, limited=True)
+    return Share(parts, scarcest)
 
 
-def levels_of(
-    demands: Sequence[NeedShape], wholes: Sequence[int], left: Sequence[int] | None = None
+@dataclass(slots=True)
+class Filling:
+    """How far a bound is filled by the instances that a round has visited, at the levels of that
+    round: the sums from which its next level follows."""
+
+    used: int = 0
+    """What those use that it does not limit, in parts of a unit (see `parts_of`)."""
+    limited: int = 0
+    """Weight of those that it limits."""
+    weight: int = 0
+    """Weight of all that need it."""
+
+    def next_level(self, level: Level, left: int, whole: int) -> Level:
+        """The level that divides what the others leave of `left` among those that the bound limits:
+        a step of Newton's method. From below it never goes too far; from above it may, so it goes
+        down by half at most."""
+        used = self.used / parts_of(whole)
+        if not level.weight:
+            return Level(float(max(0, left)), self.weight) if used > left else Level()
+        half = Level(level.units / 2, level.weight)
+        if not self.limited:
+            return half if used > left else Level()
+        step = Level(max(0.0, left - used), self.limited)
+        return half if step.ratio < half.ratio else step
+
+
+def parts_of(whole: int) -> int:
+    """In how many parts of a unit the use of a bound is counted. If each use were rounded down to
+    units, a bound could seem free that is used up, by a unit of a rate or by a slot."""
+    return USE_PARTS // whole
+
+
+def in_order(levels: Sequence[Level], wholes: Sequence[int]) -> list[int]:
+    """The bounds, those that are used up first in front, and last those that are not short."""
+    heights = [
+        one.units / one.weight / whole if one.weight else math.inf
+        for one, whole in zip(levels, wholes, strict=True)
+    ]
+    return sorted(range(len(levels)), key=lambda at: heights[at])
+
+
+def fill(
+    fillings: Sequence[Filling],
+    demand: NeedShape,
+    levels: Sequence[Level],
+    order: Sequence[int],
+    wholes: Sequence[int],
+) -> None:
+    """Counts one instance. How much of a bound it uses depends on bounds before that alone, in this
+    order: so the first level does not depend on the others, the second only on the first, and all
+    of them come to rest."""
+    scale = 1.0
+    for at in order:
+        need, weight = demand.needs[at], demand.weights[at]
+        level, filling = levels[at], fillings[at]
+        filling.weight += weight
+        if need and level.weight and (units := level.units_for(weight)) / need < scale:
+            filling.limited += weight
+            scale = units / need
+        else:
+            filling.used += math.floor(scale * need * parts_of(wholes[at]))
+
+
+def next_levels(
+    levels: Sequence[Level],
+    fillings: Sequence[Filling],
+    left: Sequence[int],
+    order: Sequence[int],
+    wholes: Sequence[int],
 ) -> list[Level]:
-    """The level of each bound, of which this much is `left` for these demands: all of it, unless
-    said otherwise.
-
-    >>> [level] = levels_of([NeedShape([need], weight, [100]) for need, weight in
-    ...                      ((10, 1), (100, 1), (100, 2))], [100])
-    >>> level.units, level.weight // SHAPE
-    (90, 3)
-    """
-    left = wholes if left is None else left
-    levels = [Level() for _ in wholes]
-    wants = [list(demand.needs) for demand in demands]
-    short = [at for at, units in enumerate(left) if sum(want[at] for want in wants) > units]
-    while short:
-        found = {
-            at: _level(
-                [
-                    (want[at], demand.weights[at])
-                    for want, demand in zip(wants, demands, strict=True)
-                ],
-                left[at],
-            )
-            for at in short
-        }
-        short = [at for at in short if found[at].weight]
-        if not short:
+    """The levels after a round. Where one moves far, those behind it stay: they would follow what
+    is not going to last."""
+    found = list(levels)
+    for at in order:
+        before, found[at] = levels[at], fillings[at].next_level(levels[at], left[at], wholes[at])
+        if found[at].weight and abs(found[at].ratio - before.ratio) > before.ratio / CALM:
             break
-        first = min(short, key=lambda at: found[at].units / found[at].weight / wholes[at])
-        levels[first] = found[first]
-        short.remove(first)
-        if short:
-            wants = [share_of(demand, levels).units for demand in demands]
-    return levels
-
-
-def _level(wants: Sequence[tuple[int, int]], units: int) -> Level:
-    """The level of one bound, for what is wanted of it, and the weight, of each instance."""
-    rest = [(want, weight) for want, weight in wants if want > 0]
-    if sum(want for want, _ in rest) <= units:
-        return Level()
-    left, weights = units, sum(weight for _, weight in rest)
-    for _ in range(MAX_ROUNDS):
-        level = Level(left, weights)
-        satisfied = [one for one in rest if one[0] <= math.floor(level.units_for(one[1]))]
-        if not satisfied:
-            break
-        rest = [one for one in rest if one[0] > math.floor(level.units_for(one[1]))]
-        left -= sum(want for want, _ in satisfied)
-        weights -= sum(weight for _, weight in satisfied)
-    return Level(max(0, left), weights)
+    return found
 
 
 def dominant_share(

@@ -10,7 +10,7 @@ these, the *lot*, keeps the rights of all within the slots that there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from limiters.leases._format import (
     EPOCH_INTERVALS,
@@ -36,19 +36,17 @@ def lot_of(part: float, arrival: int, epoch: int) -> int:
     return math.floor(min(place / PLACES * LOTS / fraction, LOT_BUCKETS))
 
 
-def drawn(lots: Iterable[int], left: int) -> int:
+def drawn(lots: Mapping[int, int], left: int) -> int:
     """Up to which lot, itself not included, instances have one slot more, so that all together have
-    no more than the `left` ones.
+    no more than the `left` ones; `lots` says how many have each lot.
 
-    >>> drawn([5, 900, 3, LOT_BUCKETS], 2)
-    900
+    >>> drawn({5: 1, 90: 1, 3: 1}, 2)
+    90
     """
-    buckets = [0] * LOT_BUCKETS
-    for lot in lots:
-        if lot < LOT_BUCKETS:
-            buckets[lot] += 1
-    for lot, count in enumerate(buckets):
-        left -= count
+    if left < 0:
+        return 0
+    for lot in sorted(lots):
+        left -= lots[lot]
         if left < 0:
             return lot
     return LOT_BUCKETS

@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from limiters.leases._coordinator.shares import Level
+from limiters.leases._coordinator.shares import Filling, Level
 from limiters.leases._format import (
     FEW_A_SECOND,
     FEW_BATCHES,
+    FEW_WITHOUT_SHARE,
+    LATEST,
     MAX_NAMES,
     MIN_CAPACITY,
     NEVER,
@@ -153,6 +155,27 @@ class Waiter:
 
 
 @dataclass(slots=True)
+class RoundSums:
+    """Of one bound: what the instances add up to that a round has visited so far."""
+
+    needs: int = 0
+    shares: int = 0
+    """Fair shares, in whole units."""
+    fair: Filling = field(default_factory=Filling)
+    level: Filling = field(default_factory=Filling)
+    """Of those that do not live on permits."""
+    aside: int = 0
+    """Fair shares of those that live on permits."""
+    satisfied: int = 0
+    """Needs of those that have a share and need no more."""
+    rights: int = 0
+    """Of slots: rights before lots are drawn."""
+    lacking: int = 0
+    lots: dict[int, int] = field(default_factory=dict)
+    """Of slots: how many instances have each lot."""
+
+
+@dataclass(slots=True)
 class BoundState:
     """One bound of the limit: a window of a rate, or how many calls may be in flight."""
 
@@ -185,6 +208,7 @@ class BoundState:
     """Of slots: up to which lot instances have one slot more."""
     lacking: int = 0
     """Of slots: how many of them instances have a right to that others hold."""
+    sums: RoundSums = field(default_factory=RoundSums)
 
     def in_force(self, now: int) -> float:
         """The capacity in force; of slots, a whole number."""
@@ -245,8 +269,21 @@ class Limit:
     kept_until: int = NEVER
     """No lease has ended before, whatever its record says."""
     due: int = NEVER
-    """When something may come back to a pool next."""
+    """When something may come back to a pool next: then requests look for it, until all instances
+    were seen."""
+    collected: int = 0
+    """How many instances they have seen; 0 if nothing is due."""
+    next_due: int = LATEST
+    """When something is due of those that were seen."""
     shares_at: int = NEVER
+    """When the last request went on with the division."""
+    visited: int = 0
+    """How many instances this round of the division has visited, in the order of their arrival; 0
+    if none is under way."""
+    on_permits: int = 0
+    """How many of these live on permits."""
+    apart: bool = False
+    """Whether some lived on permits in the round before: then the others have their own levels."""
     short_since: int = NEVER
     """Since when there has not been enough for everybody."""
     behind: float = 0.0
@@ -266,6 +303,16 @@ class Limit:
             for bound in self.bounds:
                 bound.start_over(self.now)
         self.terms = terms
+
+    def falls_due(self, at: int) -> None:
+        """Something may come back to a pool at this time."""
+        self.due, self.next_due = min(self.due, at), min(self.next_due, at)
+
+    def clear_round(self) -> None:
+        """The next request begins another round of the division."""
+        self.visited = self.on_permits = 0
+        for bound in self.bounds:
+            bound.sums = RoundSums()
 
     def has_bounds_of(self, terms: Terms) -> bool:
         """Whether these are terms of the same bounds."""
@@ -288,16 +335,24 @@ class Limit:
         return [one.fair for one in self.bounds]
 
     @property
+    def levels(self) -> list[Level]:
+        """The levels of those that do not live on permits."""
+        return [one.level for one in self.bounds]
+
+    @property
     def is_short(self) -> bool:
         """Whether some bound is less than what all need."""
         return any(one.fair.weight for one in self.bounds)
 
-    def few_batches(self, bound: BoundState) -> float:
+    def few_batches(self, bound: BoundState, record: Record) -> float:
         """A share of a bound that is worth fewer batches than this is of little use to an instance
         that needs more."""
-        if sum(not one.terms.slots for one in self.bounds) <= 1:
+        rates = [at for at, one in enumerate(self.bounds) if not one.terms.slots]
+        if len(rates) <= 1:
             return FEW_BATCHES
-        return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.terms.period / 1000))
+        few = min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.terms.period / 1000))
+        holds = any(record.holdings[at].units for at in rates)
+        return few if holds else few * FEW_WITHOUT_SHARE
 
     @property
     def longest_window(self) -> int:

@@ -47,6 +47,7 @@ function certainty.follow(terms)
       start_bound(limit.bounds[i])
     end
     forget_levels()
+    state.clear_round()
   end
   for i, one in ipairs(terms.bounds) do
     local b = limit.bounds[i]
@@ -79,8 +80,11 @@ local function start(now, token)
   forget_levels()
   limit.instances, limit.queue = 0, {}
   records.forgotten = true
+  state.forget_blocks()
+  state.clear_round()
+  limit.apart = false
   limit.kept_until, limit.shares_at, limit.short_since = NEVER, NEVER, NEVER
-  limit.due = now
+  limit.due, limit.collected, limit.next_due = now, 0, LATEST
   limit.behind = 0
 end
 
@@ -112,7 +116,8 @@ function certainty.new_limit(terms, server, now, token)
   limit = {
     server = server, nonce = token, cause = '', now = now, skew = 0, since = NEVER, proven = 0,
     not_before = NEVER, last = now, interval = 0, doubted = false, deleted = false, next_id = 0,
-    arrivals = 0, epoch = 0,
+    arrivals = 0, epoch = 0, visited = 0, on_permits = 0,
+    apart = false,
   }
   adopt(terms)
   start(now, token)

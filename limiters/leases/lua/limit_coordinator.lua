@@ -154,57 +154,72 @@ local function take_back(bound)
   return freed, due
 end
 
--- All records, as they are stored; nil if one cannot be read, or they do not sum to the limit. What is
--- none is removed.
-local function all_records(all)
-  local read, held = {}, certainty.zeros()
-  for i = 1, #all, 2 do
-    local name = all[i]
-    if byte(name) == state.RECORD_BYTE and not records.removed[name] then
-      local record = read_record(unsealed(name, all[i + 1]), #limit.bounds)
+-- Some records, from that which is to be looked at next: names and records; nil if one cannot be read,
+-- or if these are all and do not sum to the limit.
+local function records_to_see()
+  local names, read, held = {}, {}, certainty.zeros()
+  local most = min(MOST_VISITS, limit.instances - limit.collected)
+  if most < 0 then
+    return nil
+  end
+  for _ = 1, MOST_VISITS do
+    if #names >= most then
+      break
+    end
+    local found, texts = state.some_records(limit.collected + #names, most - #names)
+    for i, name in ipairs(found) do
+      local field = RECORD_PREFIX .. name
+      local record = read_record(unsealed(field, records.changed[field] or texts[i]), #limit.bounds)
       if not record then
         return nil
       end
-      record.place = i
-      read[#read + 1] = record
+      names[#names + 1], read[#read + 1] = name, record
       for b, one in ipairs(record.bounds) do
         held[b] = held[b] + one.units
       end
-    elseif not state.TEXTS[name] then
-      records.removed[name] = true
+    end
+    if #found == 0 then
+      return nil
     end
   end
-  return certainty.amounts_agree(held, #read) and read or nil
+  if most == limit.instances and not certainty.amounts_agree(held, most) then
+    return nil
+  end
+  return names, read
 end
 
--- Gives up what silent instances hold; takes back what was missing.
+-- Gives up what silent instances hold; takes back what was missing. When something is due, requests look
+-- through some of the instances each, until all were seen.
 local function collect(token)
   if limit.now < limit.due then
     return
   end
-  local all = state.listed()
-  local read = all_records(all)
-  if not read then
+  if limit.collected == 0 then
+    limit.next_due = LATEST
+  end
+  local names, read = records_to_see()
+  if not names then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
     return
   end
-  local due, freed, gone = nil, certainty.zeros(), false
+  local next_due, freed, count = limit.next_due, certainty.zeros(), limit.instances
   for b, bound in ipairs(limit.bounds) do
     local units, at = take_back(bound)
-    freed[b], due = units, at and min(due or at, at) or due
+    freed[b], next_due = units, min(next_due, at or next_due)
   end
-  for _, record in ipairs(read) do
-    local name = all[record.place]
+  for i, record in ipairs(read) do
+    local field = RECORD_PREFIX .. names[i]
     local at, is_over, changed = give_up(record, freed)
     if is_over then
-      records.removed[name], gone = true, true
+      records.removed[field] = true
       limit.instances = limit.instances - 1
+      limit.visited = limit.visited - (limit.collected < limit.visited and 1 or 0)
     else
-      due = min(due or at, at)
+      next_due, limit.collected = min(next_due, at), limit.collected + 1
       if changed then
-        local text = sealed(name, write_record(record))
-        all[record.place + 1], records.changed[name] = text, text
-        if name == records.own then
+        local text = sealed(field, write_record(record))
+        records.changed[field] = text
+        if field == records.own then
           records.own_text = text
         end
       end
@@ -213,16 +228,22 @@ local function collect(token)
   for b, bound in ipairs(limit.bounds) do
     bound.pool = bound.pool + freed[b]
   end
-  limit.due = due or limit.now + state.span_of(limit)
-  if gone then
-    local queue = {}
-    for _, one in ipairs(limit.queue) do
-      if not records.removed[RECORD_PREFIX .. one.name] then
-        queue[#queue + 1] = one
-      end
-    end
-    limit.queue = queue
+  limit.next_due = next_due
+  if limit.collected == limit.instances then
+    limit.due = next_due < LATEST and next_due or limit.now + state.span_of(limit)
+    limit.collected = 0
   end
+  if limit.instances == count then
+    return
+  end
+  state.clear_order()
+  local queue = {}
+  for _, one in ipairs(limit.queue) do
+    if not records.removed[RECORD_PREFIX .. one.name] then
+      queue[#queue + 1] = one
+    end
+  end
+  limit.queue = queue
 end
 
 -- If nobody could confirm the time since the last request, another server may have been in charge
@@ -294,7 +315,7 @@ local function return_later(bound, units)
   else
     back[#back + 1], back[#back + 2] = at, units
   end
-  limit.due = min(limit.due, at)
+  state.falls_due(at)
 end
 
 -- What an instance that is new holds of a bound.
@@ -323,7 +344,7 @@ end
 
 -- The record of the sender. What it states replaces what was known: upwards only while uncertain.
 local function admit(record, request, uncertain)
-  local evicted, was_granted = false, false
+  local evicted, was_granted, is_known = false, false, record ~= nil
   if record and not uncertain and request.born ~= record.born then
     take_all_back(record)
     evicted, was_granted, record = record.evicted, record.was_granted, nil
@@ -332,6 +353,9 @@ local function admit(record, request, uncertain)
     limit.next_id = limit.next_id + 1
     limit.arrivals = limit.arrivals + 1
     limit.instances = limit.instances + 1
+    if not is_known then
+      state.add_to_order(limit.instances - 1)
+    end
     record = {
       born = limit.next_id, arrival = limit.arrivals, seen = limit.now, turn = permits.turns_at(),
       evicted = evicted, ask_since = 0, until_ = 0, permit = 0, was_granted = was_granted,
@@ -402,22 +426,18 @@ local function hear(record, request, uncertain)
     one.piece = bound.slots and 0 or said.piece
     one.ask = asks and not bound.slots and said.ask or 0
   end
-  record.crowd = nil
+  record.demand = nil
 end
 
 -- Shares.
 
--- Computes the shares and the queue again, unless they are recent enough. False if what is stored
--- did not agree, so that everything was forgotten.
-local function refresh(record, token)
-  if limit.now - limit.shares_at < floor(limit.instances / INSTANCES_PER_MS) then
+-- Goes on with the division. False if what is stored did not agree, so that everything was forgotten.
+local function divide(record, token)
+  if division.go_on(record) then
     return true
   end
-  if not division.divide(record) then
-    certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
-    return false
-  end
-  return true
+  certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
+  return false
 end
 
 -- Whether a share that is about to be granted has room for what an instance asks for, in all bounds
@@ -530,7 +550,7 @@ local function answer(request, record, again, created)
   if not request.leaving and not again then
     record.until_ = limit.now + limit.lease
     record.gone = record.until_ + 2 * max(limit.interval, record.interval)
-    limit.due = min(limit.due, (certainty.due_and_gone(record)))
+    state.falls_due((certainty.due_and_gone(record)))
   end
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
@@ -645,7 +665,7 @@ function coordinator.serve(request, server, now)
     if state.given_is_lost(record) then
       return challenge(), record
     end
-    if not refresh(record, token) then
+    if not divide(record, token) then
       return challenge()
     end
     return answer(request, record, true, created), record
@@ -662,7 +682,7 @@ function coordinator.serve(request, server, now)
   limit.deleted = false
   local passed = limit.now - limit.last
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-  if not refresh(record, token) then
+  if not divide(record, token) then
     people.label = nil
     return challenge()
   end
@@ -676,6 +696,12 @@ function coordinator.serve(request, server, now)
 end
 
 -- What an operator does.
+
+-- Whether all that is stored agrees.
+function coordinator.agrees()
+  local _, agree = certainty.last_use()
+  return agree
+end
 
 function coordinator.operator_starts_over(now, token, cause)
   local last, agree = certainty.last_use()

@@ -1,291 +1,221 @@
--- Divides a limit among its instances: _coordinator/division.py in Lua. The pass over all records
--- keeps what it reads in lists of numbers: a table for each instance would cost as much as the rest.
+-- Divides a limit among its instances: _coordinator/division.py in Lua.
 
 local records = state.records
 
--- What is read of all records: a crowd (see limit_shares.lua), what batches cost of each bound, what
--- the next one costs of those that gather for it, and what each holds; and of those who ask for a
--- permit, the positions of their names and of the above, and the rest. Behind the first `length` of them comes the record of the calling instance, as
--- it is now. nil if a record cannot be read.
-local function read_all(all, length)
-  local crowd = { needs = {}, weights = {}, wholes = state.wholes() }
-  local seen_all = {
-    crowd = crowd, pieces = {}, gathers = {}, units = {}, arrivals = {}, silents = {}, held = {}, needed = {},
-    asking = { names = {}, places = {}, asks = {}, turns = {}, sinces = {} },
-  }
-  local weights, arrivals, silents = crowd.weights, seen_all.arrivals, seen_all.silents
-  local asking, asked, count = seen_all.asking, 0, 0
-  local removed, own, RECORD_BYTE = records.removed, records.own, state.RECORD_BYTE
-  for b = 1, #limit.bounds do
-    crowd.needs[b], seen_all.pieces[b], seen_all.units[b] = {}, {}, {}
-    seen_all.gathers[b] = {}
-    seen_all.held[b], seen_all.needed[b], asking.asks[b] = 0, 0, {}
+-- How many slots an instance has a right to, and the lot by which it may have one more; by its parts
+-- of all bounds, and by whether another bound limits it.
+local function right_to_slots(b, record, parts, is_short, limited, on_permits)
+  local bound, need = limit.bounds[b], record.bounds[b].need
+  if not on_permits and not limited and bound.spare > 0 then
+    return min(bound.whole, need + floor(need * bound.spare)), LOT_BUCKETS
   end
-  local first_needs, first_units = crowd.needs[1], seen_all.units[1]
-  local first_pieces = seen_all.pieces[1]
-  local first_held, first_needed = 0, 0
-  for i = 1, #all, 2 do
-    local name, text = all[i], all[i + 1]
-    local counts = byte(name) == RECORD_BYTE and name ~= own and not removed[name]
-    if counts or i > length then
-      local _, since, gathers, turn, seen, interval, weight, arrival, units, need, ask, piece, next_ =
-        scanned(text, #limit.bounds)
-      if not units then
-        return nil
-      end
-      count = count + 1
-      first_held, first_needed = first_held + units, first_needed + need
-      first_needs[count], first_units[count] = need, units
-      first_pieces[count] = piece
-      weights[count], arrivals[count] = weight, arrival
-      silents[count] = seen + 2 * interval + SILENT_MS
-      local asks = ask ~= 0
-      if gathers ~= 0 then
-        seen_all.gathers[1][count] = ask
-      end
-      if asks then
-        asking.asks[1][asked + 1] = ask
-      end
-      for b = 2, #limit.bounds do
-        units, need, ask, piece, next_ = scanned_bound(text, next_)
-        if not units then
-          return nil
-        end
-        seen_all.held[b], seen_all.needed[b] = seen_all.held[b] + units, seen_all.needed[b] + need
-        crowd.needs[b][count], seen_all.units[b][count] = need, units
-        seen_all.pieces[b][count] = piece
-        asking.asks[b][asked + 1] = ask
-        asks = asks or ask ~= 0
-        if gathers ~= 0 then
-          seen_all.gathers[b][count] = ask
-        end
-      end
-      if asks then
-        asked = asked + 1
-        asking.asks[1][asked] = asking.asks[1][asked] or 0
-        asking.names[asked], asking.places[asked] = i, count
-        asking.turns[asked], asking.sinces[asked] = turn, since
-      else
-        asking.asks[1][asked + 1] = nil
-      end
-    end
+  local part = parts[b]
+  if is_short and bound.ease ~= 1 then
+    part = permits.eased(bound, part, true, 0, permits.stretch(parts))
   end
-    seen_all.held[1], seen_all.needed[1] = first_held, first_needed
-  return seen_all
+  part = min(need, part)
+  return floor(part), slots.lot_of(part, record.arrival, limit.epoch)
 end
 
--- The scale of the fair share of each instance, the bound that limits it, and what it gets of that.
-local function fair_shares(seen)
-  local crowd, fair = seen.crowd, { scales = {}, scarcest = {}, most = {} }
-  local short = permits.is_short()
-  for i = 1, #crowd.weights do
-    local scale, scarcest, most = 1, 0, 0
-    if short then
-      scale, scarcest, most = shares.scale(crowd, i, limit.fair_units, limit.fair_weights)
-    end
-    fair.scales[i], fair.scarcest[i], fair.most[i] = scale, scarcest, most
+-- What an instance may have of each bound at the levels for those that live on permits, or for the
+-- others, before it is rounded down; and whether that is less than it needs.
+local function parts_of(record, on_permits)
+  local units = on_permits and limit.fair_units or limit.level_units
+  local weights = on_permits and limit.fair_weights or limit.level_weights
+  local scale, scarcest, most = shares.scale(permits.demand_of(record), units, weights)
+  local parts = {}
+  for b, one in ipairs(record.bounds) do
+    parts[b] = shares.part(one.need, b, scale, scarcest, most)
   end
-  seen.fair = fair
+  return parts, scarcest ~= 0
 end
 
--- What the fair share of an instance is of one bound, before it is rounded down.
-local function fair_part(seen, i, b)
-  local fair = seen.fair
-  return shares.part(seen.crowd.needs[b][i], b, fair.scales[i], fair.scarcest[i], fair.most[i])
-end
-
--- Of a bound that is not short while another is, instances use less than there is: they may hold most
--- of the rest, too, so that they need not wait where batches differ.
-local function ease(seen)
-  local some_short = permits.is_short()
+-- The same for slots, by its fair share.
+local function visit_slots(record, parts, limited, on_permits)
+  local is_short = limited
+  if limit.apart and not on_permits then
+    parts, is_short = parts_of(record, false)
+  end
   for b, bound in ipairs(limit.bounds) do
-    bound.ease = 1
-    if some_short and limit.fair_weights[b] == 0 then
-      local used = 0
-      for i = 1, #seen.crowd.weights do
-        used = used + floor(fair_part(seen, i, b))
+    if bound.slots then
+      local right, lot = right_to_slots(b, record, parts, is_short, limited, on_permits)
+      bound.sum_rights = bound.sum_rights + right
+      if lot < LOT_BUCKETS then
+        bound.counts_of_lots[lot] = (bound.counts_of_lots[lot] or 0) + 1
       end
-      if used ~= 0 then
-        bound.ease = 1 + max(0, bound.whole - used) * EASED / used
+      if record.seen + 2 * record.interval + SILENT_MS >= limit.now then
+        right = right + (lot < bound.lot and 1 or 0)
+        bound.sum_lacking = bound.sum_lacking + max(0, right - record.bounds[b].units)
       end
     end
   end
 end
 
--- Of each instance, whether its fair share is less than it needs, and whether it lives on permits;
--- and whether any does.
-local function judge(seen)
-  local worths, eases, few, limited, lives, some = {}, {}, {}, {}, {}, false
-  local pieces, gathers, scarcest = seen.pieces, seen.gathers, seen.fair.scarcest
+-- Adds one instance to the sums, and puts it where it belongs in the queue.
+local function visit(name, record, has_lots, orders)
+  local demand, parts, limited = permits.demand_of(record), permits.fair_share(record)
+  local on_permits = permits.lives_on_permits(record, parts, limited)
+  shares.fill(limit.fair_fillings, demand, limit.fair_units, limit.fair_weights, orders.fair)
+  if on_permits then
+    limit.on_permits = limit.on_permits + 1
+  elseif limit.apart then
+    shares.fill(limit.level_fillings, demand, limit.level_units, limit.level_weights, orders.level)
+  end
   for b, bound in ipairs(limit.bounds) do
-    worths[b], eases[b], few[b] = state.worth(bound), bound.ease, permits.few_batches(bound)
-  end
-  for i = 1, #seen.crowd.weights do
-    local is_limited, on_permits = scarcest[i] ~= 0, false
-    for b = 1, #worths do
-      local piece, gathered = pieces[b][i], gathers[b][i] or 0
-      if (piece > 0 or gathered > 0) and not on_permits then
-        on_permits = permits.is_too_small(
-          fair_part(seen, i, b), is_limited, few[b], piece, gathered, eases[b], worths[b])
-      end
+    local need = demand.needs[b]
+    local share = floor(parts[b])
+    bound.sum_needs, bound.sum_shares = bound.sum_needs + need, bound.sum_shares + share
+    if on_permits then
+      bound.sum_aside = bound.sum_aside + share
+    elseif not limited then
+      bound.sum_satisfied = bound.sum_satisfied + need
     end
-    limited[i], lives[i] = is_limited, on_permits
-    some = some or on_permits
   end
-  return limited, lives, some
+  if has_lots then
+    visit_slots(record, parts, limited, on_permits)
+  end
+  permits.requeue(name, record)
 end
 
--- The first of those who wait for a permit, in order.
-local function queue_of(seen, lives, all)
-  local crowd, asking, queue, last = seen.crowd, seen.asking, {}, nil
-  local now, clock = limit.now, permits.turns_at()
-  for k = 1, #asking.names do
-    local i = asking.places[k]
-    -- Most of those who wait come behind the last one of a full queue by their turn alone.
-    local comes_later = last and last.turn <= clock and asking.turns[k] > clock
-    if seen.silents[i] >= now and not comes_later then
-      local ask = {}
-      for b = 1, #limit.bounds do
-        ask[b] = asking.asks[b][k]
-      end
-      local one = {
-        later = not lives[i], turn = asking.turns[k], since = asking.sinces[k], ask = ask,
-        silent = seen.silents[i], name = sub(all[asking.names[k]], #RECORD_PREFIX + 1),
-        fair = shares.dominant(crowd, i, limit.fair_units, limit.fair_weights),
-      }
-      local at = #queue + 1
-      for j = #queue, 1, -1 do
-        if not permits.queued_before(one, queue[j]) then
-          break
-        end
-        queue[j + 1], at = queue[j], j
-      end
-      queue[at] = one
-      queue[QUEUE_LENGTH + 1] = nil
-      last = queue[QUEUE_LENGTH]
-    end
+-- How much more than it needs or uses an instance may hold of a bound, and who has the slots that are
+-- left over. Whether that changes the next round.
+local function spread(b, bound, is_short)
+  local used = bound.sum_shares
+  local spare, ease, lot, lacking = 0, 1, 0, 0
+  bound.needs = bound.sum_needs
+  if is_short and limit.fair_weights[b] == 0 and used > 0 then
+    ease = 1 + max(0, bound.whole - used) * EASED / used
   end
-  return queue
+  local left = bound.whole - bound.sum_needs
+  if left > 0 and bound.sum_satisfied > 0 then
+    spare = left / 2 / bound.sum_satisfied
+  end
+  if bound.slots and is_short then
+    lot = slots.drawn(bound.counts_of_lots, bound.whole - bound.sum_rights)
+    lacking = bound.sum_lacking
+  end
+  local changes = ease ~= bound.ease or spare ~= bound.spare or lot ~= bound.lot
+    or lacking ~= bound.lacking
+  bound.ease, bound.spare, bound.lot, bound.lacking = ease, spare, lot, lacking
+  return changes
 end
 
 -- What those who live on permits leave of each bound to the others: of rates, what is not kept aside
 -- for them; of slots, all but their fair shares.
-local function left_for_shares(seen, lives)
-  local crowd, left, asides = seen.crowd, {}, permits.kept_aside()
+local function left_for_shares()
+  local left, asides = {}, permits.kept_aside()
   for b, bound in ipairs(limit.bounds) do
-    local aside = asides[b]
-    if bound.slots then
-      aside = 0
-      for i = 1, #crowd.weights do
-        if lives[i] then
-          aside = aside + floor(fair_part(seen, i, b))
-        end
-      end
-    end
-    left[b] = bound.whole - aside
+    left[b] = bound.whole - (bound.slots and bound.sum_aside or asides[b])
   end
   return left
 end
 
--- Where nobody is short, half of what is left is held by those who work, so that they can do more
--- without asking first; the other half serves newcomers at once. An instance that is short of another
--- bound could not use it.
-local function spread_spare(seen, limited, lives)
+local function differ(one, other)
+  for b = 1, #one do
+    if one[b] ~= other[b] then
+      return true
+    end
+  end
+  return false
+end
+
+-- What follows from a round; whether that changes the next one.
+local function finish(orders)
+  local was_short, wholes = permits.is_short(), state.wholes()
+  local fair_units, fair_weights = shares.next_levels(limit.fair_fillings, limit.fair_units,
+    limit.fair_weights, wholes, orders.fair, wholes)
+  local level_units, level_weights = fair_units, fair_weights
+  permits.drop_silent()
+  if limit.apart and limit.on_permits > 0 then
+    level_units, level_weights = shares.next_levels(limit.level_fillings, limit.level_units,
+      limit.level_weights, left_for_shares(), orders.level, wholes)
+  end
+  local changes = differ(fair_units, limit.fair_units) or differ(fair_weights, limit.fair_weights)
+    or differ(level_units, limit.level_units) or differ(level_weights, limit.level_weights)
+    or limit.apart ~= (limit.on_permits > 0)
+  limit.apart = limit.on_permits > 0
+  limit.fair_units, limit.fair_weights = fair_units, fair_weights
+  limit.level_units, limit.level_weights = level_units, level_weights
+  local is_short = permits.is_short()
+  if is_short and not was_short then
+    limit.short_since = limit.now
+  end
   for b, bound in ipairs(limit.bounds) do
-    local left, needed, needs = bound.whole - bound.needs, 0, seen.crowd.needs[b]
-    bound.spare = 0
-    if left > 0 then
-      for i = 1, #seen.crowd.weights do
-        if not limited[i] and not lives[i] then
-          needed = needed + needs[i]
-        end
-      end
-      if needed > 0 then
-        bound.spare = left / 2 / needed
-      end
-    end
+    changes = spread(b, bound, is_short) or changes
   end
+  return changes
 end
 
--- How many slots an instance has a right to, by its part of them, and the lot by which it may have one
--- more.
-local function right_to_slots(bound, need, part, arrival, limited, on_permits)
-  if not on_permits and not limited and bound.spare > 0 then
-    return min(bound.whole, need + floor(need * bound.spare)), LOT_BUCKETS
-  end
-  part = min(need, part)
-  return floor(part), slots.lot_of(part, arrival, limit.epoch)
+local function orders_of()
+  local wholes = state.wholes()
+  return {
+    fair = shares.in_order(limit.fair_units, limit.fair_weights, wholes),
+    level = shares.in_order(limit.level_units, limit.level_weights, wholes),
+  }
 end
 
--- Who has the slots that are left over, and how many of these are still held by others.
-local function divide_slots(b, bound, seen, limited, lives)
-  local crowd, rights, lots, buckets, left = seen.crowd, {}, {}, {}, bound.whole
-  local parts, fair = {}, seen.fair
-  for i = 1, #crowd.weights do
-    local scale, scarcest, most = fair.scales[i], fair.scarcest[i], fair.most[i]
-    if not lives[i] and limit.level_units ~= limit.fair_units then
-      scale, scarcest, most = shares.scale(crowd, i, limit.level_units, limit.level_weights)
-    end
-    local part = shares.part(crowd.needs[b][i], b, scale, scarcest, most)
-    if scarcest ~= 0 and bound.ease ~= 1 then
-      for k = 1, #limit.bounds do
-        parts[k] = shares.part(crowd.needs[k][i], k, scale, scarcest, most)
+-- Reads what visits need of the instances from `place` on, of at most so many, into `seen`, by place.
+-- False if something cannot be read.
+local function read_some(seen, place, most)
+  local names, texts = state.some_records(place, most)
+  for i, name in ipairs(names) do
+    local field, record = RECORD_PREFIX .. name, nil
+    if field ~= records.own then
+      local text = records.changed[field] or texts[i]
+      record = text and scan_record(text, #limit.bounds)
+      if not record then
+        return false
       end
-      part = permits.eased(bound, part, true, 0, permits.stretch(parts))
+      record.name = name
     end
-    local right, lot = right_to_slots(bound, crowd.needs[b][i], part, seen.arrivals[i], limited[i],
-      lives[i])
-    rights[i], lots[i], left = right, lot, left - right
-    buckets[lot] = (buckets[lot] or 0) + 1
+    seen[place + i - 1] = record or false
   end
-  bound.lot = slots.drawn(buckets, left)
-  for i = 1, #crowd.weights do
-    if seen.silents[i] >= limit.now then
-      local right = rights[i] + (lots[i] < bound.lot and 1 or 0)
-      bound.lacking = bound.lacking + max(0, right - seen.units[b][i])
-    end
-  end
+  return #names > 0
 end
 
--- Computes the levels of all bounds, the queue of those who wait, and who has the slots that are left
--- over. False if what is stored did not agree.
-function division.divide(record)
-  local all = state.listed()
-  local length = #all
-  all[length + 1], all[length + 2] = records.own, sealed(records.own, write_record(record))
-  local seen = read_all(all, length)
-  local agree = seen and certainty.amounts_agree(seen.held, #seen.crowd.weights)
-  if agree then
-    limit.shares_at = limit.now
-    local was_short = permits.is_short()
-    local wholes = seen.crowd.wholes
-    for b, bound in ipairs(limit.bounds) do
-      bound.needs = seen.needed[b]
+-- Goes on with the division: visits some more instances; `own` is the record of the calling one, as it
+-- is now. False if something cannot be read, or amounts do not sum to the whole.
+function division.go_on(own)
+  local visits = max(LEAST_VISITS, min(MOST_VISITS, VISITS_PER_MS * (limit.now - limit.shares_at)))
+  limit.shares_at = limit.now
+  local seen, is_whole, held = {}, false, certainty.zeros()
+  local orders, is_short = orders_of(), permits.is_short()
+  local own_name, has_slots = sub(records.own, #RECORD_PREFIX + 1), false
+  for _, bound in ipairs(limit.bounds) do
+    has_slots = has_slots or bound.slots
+  end
+  for visited = 0, MOST_VISITS - 1 do
+    if visited >= visits then
+      break
     end
-    limit.fair_units, limit.fair_weights = shares.levels(seen.crowd, wholes)
-    limit.level_units, limit.level_weights = limit.fair_units, limit.fair_weights
-    if permits.is_short() and not was_short then
-      limit.short_since = limit.now
+    if limit.visited == 0 or limit.visited == limit.instances then -- others were given up since
+      state.clear_round()
+      limit.epoch = slots.epoch_at(limit.now, limit.interval)
+      is_whole, held = true, certainty.zeros()
     end
-    fair_shares(seen)
-    ease(seen)
-    local limited, lives, some = judge(seen)
-    limit.queue = queue_of(seen, lives, all)
-    if some then
-      limit.level_units, limit.level_weights =
-        shares.levels(seen.crowd, left_for_shares(seen, lives), lives)
+    local place = limit.visited
+    if seen[place] == nil and not read_some(seen, place, visits - visited) then
+      return false
     end
-    spread_spare(seen, limited, lives)
-    limit.epoch = slots.epoch_at(limit.now, limit.interval)
-    for b, bound in ipairs(limit.bounds) do
-      bound.lot, bound.lacking = 0, 0
-      if bound.slots and permits.is_short() then
-        divide_slots(b, bound, seen, limited, lives)
+    local record = seen[place] or own
+    visit(record == own and own_name or record.name, record, is_short and has_slots, orders)
+    for b, one in ipairs(record.bounds) do
+      held[b] = held[b] + one.units
+    end
+    limit.visited = place + 1
+    if limit.visited == limit.instances then
+      if is_whole and not certainty.amounts_agree(held, limit.instances) then
+        return false
       end
+      local changes = finish(orders)
+      state.clear_round()
+      if is_whole and not changes then
+        break
+      end
+      orders, is_short = orders_of(), permits.is_short()
     end
   end
-  all[length + 1], all[length + 2] = nil, nil
-  return agree
+  return true
 end
 
 -- A share of few batches, rounded down to whole ones in each bound that is short.
@@ -303,15 +233,12 @@ end
 
 -- How much of each bound an instance may hold; and whether its fair share is less than it needs.
 function division.rights_of(record)
-  local _, limited = permits.fair_share(record)
-  local on_permits, crowd = permits.lives_on_permits(record), permits.crowd_of(record)
-  local levels = on_permits and limit.fair_units or limit.level_units
-  local weights = on_permits and limit.fair_weights or limit.level_weights
-  local scale, scarcest, most = shares.scale(crowd, 1, levels, weights)
-  local units, parts, is_short = {}, {}, scarcest ~= 0
-  for b, one in ipairs(record.bounds) do
-    parts[b] = shares.part(one.need, b, scale, scarcest, most)
-    units[b] = floor(parts[b])
+  local fair, limited = permits.fair_share(record)
+  local on_permits = permits.lives_on_permits(record, fair, limited)
+  local parts, is_short = parts_of(record, on_permits)
+  local units = {}
+  for b, part in ipairs(parts) do
+    units[b] = floor(part)
   end
   if is_short and not on_permits then
     whole_batches(record, units)
@@ -320,8 +247,7 @@ function division.rights_of(record)
   for b, bound in ipairs(limit.bounds) do
     local one = record.bounds[b]
     if bound.slots then
-      local part = permits.eased(bound, parts[b], is_short, 0, stretch)
-      local right, lot = right_to_slots(bound, one.need, part, record.arrival, limited, on_permits)
+      local right, lot = right_to_slots(b, record, parts, is_short, limited, on_permits)
       units[b] = right + (lot < bound.lot and 1 or 0)
     elseif on_permits then
       units[b] = 0

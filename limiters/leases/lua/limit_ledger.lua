@@ -36,13 +36,11 @@ function ledger.floats_in(text)
   if not text or #text % 8 ~= 0 then
     return nil
   end
-  local values = doubles(text)
+  local values, wrong = doubles(text), 0
   for i = 1, #values do
-    if not is_finite(values[i]) then
-      return nil
-    end
+    wrong = wrong + values[i] * 0 -- of what is not finite, no number
   end
-  return values
+  return wrong == 0 and values or nil
 end
 
 -- The same for pairs, of which the first is a whole number.
@@ -50,13 +48,13 @@ function ledger.pairs_in(text)
   if not text or #text % 16 ~= 0 then
     return nil
   end
-  local values = doubles(text)
+  local values, wrong, last = doubles(text), 0, 0
   for i = 1, #values, 2 do
-    if not is_whole(values[i]) or not is_finite(values[i + 1]) then
-      return nil
-    end
+    local at = values[i]
+    wrong = wrong + at % 1 + values[i + 1] * 0 -- of what is not finite, no number
+    last = max(last, at, -at)
   end
-  return values
+  return wrong == 0 and last <= MAX_WHOLE and values or nil
 end
 
 function ledger.packed(values)

@@ -8,25 +8,24 @@ end
 
 local turns_at = permits.turns_at
 
--- An instance as a crowd of one.
-function permits.crowd_of(record)
-  if not record.crowd then
+-- What an instance needs of each bound.
+function permits.demand_of(record)
+  if not record.demand then
     local needs = {}
     for b, one in ipairs(record.bounds) do
-      needs[b] = { one.need }
+      needs[b] = one.need
     end
-    record.crowd = {
-      needs = needs, weights = { record.weight }, wholes = state.wholes(),
-    }
+    record.demand = { needs = needs, weight = record.weight, wholes = state.wholes() }
   end
-  return record.crowd
+  return record.demand
 end
 
 -- What an instance may have of each bound, by shares and permits together, before it is rounded
 -- down; and whether that is less than it needs.
 function permits.fair_share(record)
-  local crowd, parts = permits.crowd_of(record), {}
-  local scale, scarcest, most = shares.scale(crowd, 1, limit.fair_units, limit.fair_weights)
+  local parts = {}
+  local scale, scarcest, most =
+    shares.scale(permits.demand_of(record), limit.fair_units, limit.fair_weights)
   for b, one in ipairs(record.bounds) do
     parts[b] = shares.part(one.need, b, scale, scarcest, most)
   end
@@ -36,7 +35,7 @@ end
 -- How much of its dominant bound its fair share would be if it needed as much as it could get, in
 -- parts of UNITS.
 local function entitlement(record)
-  return shares.dominant(permits.crowd_of(record), 1, limit.fair_units, limit.fair_weights)
+  return shares.dominant(permits.demand_of(record), limit.fair_units, limit.fair_weights)
 end
 
 -- The rate of which an instance needs the largest part, among those that have a cost.
@@ -65,7 +64,7 @@ end
 
 -- A share of a bound that is worth fewer batches than this is of little use to an instance that needs
 -- more.
-function permits.few_batches(bound)
+function permits.few_batches(bound, holds)
   local rates = 0
   for _, one in ipairs(limit.bounds) do
     rates = rates + (one.slots and 0 or 1)
@@ -73,7 +72,8 @@ function permits.few_batches(bound)
   if rates <= 1 then
     return FEW_BATCHES
   end
-  return min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.period / 1000))
+  local few = min(WHOLE_BATCHES, max(FEW_BATCHES, FEW_A_SECOND * bound.period / 1000))
+  return holds and few or few * FEW_WITHOUT_SHARE
 end
 
 -- Whether a share is of little use to an instance: less than it needs, and too few batches.
@@ -105,11 +105,18 @@ function permits.eased(bound, part, limited, piece, stretch)
   return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 end
 
-function permits.lives_on_permits(record)
-  local parts, limited = permits.fair_share(record)
+-- Whether an instance lives on permits; its fair share, if that is known.
+function permits.lives_on_permits(record, parts, limited)
+  if not parts then
+    parts, limited = permits.fair_share(record)
+  end
+  local holds = false
+  for b, one in ipairs(record.bounds) do
+    holds = holds or (one.units > 0 and not limit.bounds[b].slots)
+  end
   for b, one in ipairs(record.bounds) do
     local bound, gathers = limit.bounds[b], record.gathers and one.ask or 0
-    local worth, few = state.worth(bound), permits.few_batches(bound)
+    local worth, few = state.worth(bound), permits.few_batches(bound, holds)
     if permits.is_too_small(parts[b], limited, few, one.piece, gathers, bound.ease, worth) then
       return true
     end
@@ -216,6 +223,27 @@ function permits.enqueue(name, record)
   queue[QUEUE_LENGTH + 1] = nil
 end
 
+-- The same for an instance that is visited: if it does not wait, it is not in the queue.
+function permits.requeue(name, record)
+  for _, one in ipairs(record.bounds) do
+    if one.ask ~= 0 then
+      permits.enqueue(name, record)
+      return
+    end
+  end
+end
+
+-- Removes those from the queue that have not been heard of for too long.
+function permits.drop_silent()
+  local queue = {}
+  for _, one in ipairs(limit.queue) do
+    if one.silent >= limit.now then
+      queue[#queue + 1] = one
+    end
+  end
+  limit.queue = queue
+end
+
 -- Those whose turn it is, in order; if nobody's turn has come, the next one all the same.
 function permits.line()
   local due, first = {}, nil
@@ -278,21 +306,34 @@ function permits.keep_pace(elapsed)
   limit.behind = limit.behind + max(0, min(too_late, elapsed * (1 - LEAST_PACE)))
 end
 
--- What of the pools is kept for the batches of one that is due, behind those before it: how many
--- batches that are, as far as its fair share and those before it reach in every bound.
+-- What of the pools is kept for the batches of one that is due, behind those before it: what one of
+-- them costs of each bound, and how many of those that all bounds let go fit into its window, as far as
+-- its fair share and those before it reach.
 local function batches_for(one, fairs, asides, wholes, worths)
-  local batches, fits, first = math.huge, math.huge, true
+  local late, flow, first, asks, numbers = math.huge, math.huge, true, {}, {}
   local late_for = max(0, turns_at() - one.turn)
   for b, whole in ipairs(wholes) do
     first = first and asides[b] == 0
+    asks[b], numbers[b] = 0, 0
     if one.ask[b] ~= 0 then
       local ask, fair = max(one.ask[b], FLOAT_ERROR * whole), one.fair * worths[b]
-      local late = late_for * fair / (ask * limit.bounds[b].period)
-      batches = min(batches, late, fair / ask)
-      fits = min(fits, (fairs[b] - asides[b]) / ask + ROUNDED_UP, (whole - asides[b]) / ask)
+      local period = limit.bounds[b].period
+      late, flow = min(late, late_for * fair / (ask * period)), min(flow, fair / ask / period)
+      asks[b] = ask
     end
   end
-  return min(1 + floor(batches), max(floor(fits), first and 1 or 0))
+  local all = true
+  for b, whole in ipairs(wholes) do
+    local ask = asks[b]
+    if ask ~= 0 then
+      local batches = flow * limit.bounds[b].period * (1 + FLOAT_ERROR)
+      batches = min(late, one.fair * worths[b] / ask, batches)
+      local room = min((fairs[b] - asides[b]) / ask + ROUNDED_UP, (whole - asides[b]) / ask)
+      numbers[b] = min(1 + floor(batches), max(floor(room), first and 1 or 0))
+      all = all and numbers[b] ~= 0
+    end
+  end
+  return asks, numbers, all
 end
 
 -- How much of each pool is kept for permits: of the batches that are due of those who live on them,
@@ -318,10 +359,10 @@ function permits.kept_aside()
     end
   end
   for _, one in ipairs(due) do
-    local batches = batches_for(one, fairs, asides, wholes, worths)
-    for b, whole in ipairs(wholes) do
-      if one.ask[b] ~= 0 then
-        asides[b] = asides[b] + max(one.ask[b], FLOAT_ERROR * whole) * batches
+    local asks, numbers, all = batches_for(one, fairs, asides, wholes, worths)
+    if all then
+      for b, ask in ipairs(asks) do
+        asides[b] = asides[b] + ask * numbers[b]
       end
     end
   end

@@ -127,8 +127,7 @@ local function set_terms()
   coordinator.open(known and limit or goal, server, now, token)
   limit.now = max(limit.now, now)
   state.resize_all()
-  local _, agree = certainty.last_use()
-  if not agree then
+  if limit.instances <= MOST_VISITS and not coordinator.agrees() then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
   end
   local before, old_span = {}, state.span_of(limit)

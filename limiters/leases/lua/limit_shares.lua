@@ -1,83 +1,33 @@
--- Fair shares of several bounds: _coordinator/shares.py in Lua. A crowd has the `weights` of
--- its instances, what they need of each bound (`needs`: a list for each bound), and the `wholes` of the
--- bounds. A level is (units, weight), of all bounds in two lists: a weight of zero says that there is
--- enough for all. Products of whole numbers stay below 2^53, or are taken in the same order.
+-- Fair shares of several bounds: _coordinator/shares.py in Lua. A demand has the `needs` of an
+-- instance, its `weight`, and the `wholes` of the bounds. A level is (units, weight), of all bounds in
+-- two lists: a weight of zero says that there is enough for all. Products of whole numbers stay below
+-- 2^53, or are taken in the same order.
 
--- The weights of all in each bound: those of the instance, by the shape of its needs.
-local function grow(crowd)
-  if crowd.grown then
-    return
+-- The weights of an instance in each bound, by the shape of its needs.
+local function weights_of(demand)
+  if demand.weights then
+    return demand.weights
   end
-  local needs, weights, wholes, grown = crowd.needs, crowd.weights, crowd.wholes, {}
+  local needs, wholes, weights, dominant = demand.needs, demand.wholes, {}, 0
   for b = 1, #wholes do
-    grown[b] = {}
+    dominant = max(dominant, needs[b] / wholes[b])
   end
-  if #wholes == 1 then
-    local need, list = needs[1], grown[1]
-    for i = 1, #crowd.weights do
-      list[i] = need[i] > 0 and weights[i] * SHAPE or 0
-    end
-  else
-    for i = 1, #crowd.weights do
-      local dominant = 0
-      for b = 1, #wholes do
-        dominant = max(dominant, needs[b][i] / wholes[b])
-      end
-      for b = 1, #wholes do
-        local part = needs[b][i] / wholes[b]
-        grown[b][i] = part > 0 and weights[i] * ceil(part / dominant * SHAPE) or 0
-      end
-    end
+  for b = 1, #wholes do
+    local part = needs[b] / wholes[b]
+    weights[b] = part > 0 and demand.weight * ceil(part / dominant * SHAPE) or 0
   end
-  crowd.grown = grown
-end
-
--- The level of one bound, of which there are so many units.
-local function level(wants, grown, units)
-  local needed = 0
-  for i = 1, #wants do
-    needed = needed + wants[i]
-  end
-  if needed <= units then
-    return 0, 0
-  end
-  local want, weight, count, all = {}, {}, 0, 0
-  for i = 1, #wants do
-    if wants[i] > 0 then
-      count = count + 1
-      want[count], weight[count] = wants[i], grown[i]
-      all = all + grown[i]
-    end
-  end
-  local left = units
-  for _ = 1, MAX_ROUNDS do
-    local kept, satisfied, freed = 0, 0, 0
-    for i = 1, count do
-      local one, own = want[i], weight[i]
-      if one <= floor(own * left / all) then
-        satisfied, freed = satisfied + one, freed + own
-      else
-        kept = kept + 1
-        want[kept], weight[kept] = one, own
-      end
-    end
-    if kept == count then
-      break
-    end
-    count, left, all = kept, left - satisfied, all - freed
-  end
-  return max(0, left), all
+  demand.weights = weights
+  return weights
 end
 
 -- As much of its needs as these levels leave to an instance: the scale of all, the bound that limits
 -- it, and the units it gets of that. The bound is 0 if none does.
-function shares.scale(crowd, i, units, weights)
+function shares.scale(demand, units, weights)
   local scale, scarcest, most = 1, 0, 0
   for b = 1, #units do
-    local need = crowd.needs[b][i]
+    local need = demand.needs[b]
     if weights[b] ~= 0 and need ~= 0 then
-      grow(crowd)
-      local of_bound = crowd.grown[b][i] * units[b] / weights[b]
+      local of_bound = weights_of(demand)[b] * units[b] / weights[b]
       if of_bound / need < scale then
         scale, scarcest, most = of_bound / need, b, of_bound
       end
@@ -94,83 +44,103 @@ function shares.part(need, b, scale, scarcest, most)
   return b == scarcest and most or scale * need
 end
 
--- What those that are not to be left out want of a bound.
-local function wants_of(needs, omitted)
-  if not omitted then
-    return needs
+-- The bounds, those that are used up first in front, and last those that are not short.
+function shares.in_order(units, weights, wholes)
+  local order, heights = {}, {}
+  for b = 1, #units do
+    heights[b] = weights[b] ~= 0 and units[b] / weights[b] / wholes[b] or math.huge
+    local place = #order + 1
+    for k = #order, 1, -1 do
+      if heights[order[k]] <= heights[b] then
+        break
+      end
+      order[k + 1], place = order[k], k
+    end
+    order[place] = b
   end
-  local wants = {}
-  for i = 1, #needs do
-    wants[i] = omitted[i] and 0 or needs[i]
-  end
-  return wants
+  return order
 end
 
--- The levels of all bounds, of which so much is left; without those that are omitted.
-function shares.levels(crowd, left, omitted)
-  local units, weights, wants, short = {}, {}, {}, {}
-  for b = 1, #left do
-    units[b], weights[b] = 0, 0
-    wants[b] = wants_of(crowd.needs[b], omitted)
-    local sum = 0
-    for i = 1, #crowd.weights do
-      sum = sum + wants[b][i]
+-- Counts one instance in the fillings of all bounds. How much of a bound it uses depends on bounds
+-- before that alone, in this order.
+function shares.fill(fillings, demand, units, weights, order)
+  local scale, needs, own = 1, demand.needs, weights_of(demand)
+  for k = 1, #order do
+    local b = order[k]
+    local need, filling, of_bound = needs[b], fillings[b], nil
+    filling.weight = filling.weight + own[b]
+    if need ~= 0 and weights[b] ~= 0 then
+      of_bound = own[b] * units[b] / weights[b]
     end
-    if sum > left[b] then
-      short[#short + 1] = b
-    end
-  end
-  for _ = 1, #left do
-    if #short == 0 then
-      break
-    end
-    grow(crowd)
-    local still, first, found_units, found_weight, lowest = {}, nil, 0, 0, 0
-    for _, b in ipairs(short) do
-      local of_bound, weight = level(wants[b], crowd.grown[b], left[b])
-      if weight ~= 0 then
-        still[#still + 1] = b
-        local height = of_bound / weight / crowd.wholes[b]
-        if not first or height < lowest then
-          first, found_units, found_weight, lowest = b, of_bound, weight, height
-        end
-      end
-    end
-    if not first then
-      break
-    end
-    units[first], weights[first] = found_units, found_weight
-    short = {}
-    for _, b in ipairs(still) do
-      if b ~= first then
-        short[#short + 1], wants[b] = b, {}
-      end
-    end
-    if #short > 0 then
-      for i = 1, #crowd.weights do
-        local scale, scarcest, most = shares.scale(crowd, i, units, weights)
-        local out = omitted and omitted[i]
-        for _, b in ipairs(short) do
-          local part = shares.part(crowd.needs[b][i], b, scale, scarcest, most)
-          wants[b][i] = out and 0 or floor(part)
-        end
-      end
+    if of_bound and of_bound / need < scale then
+      filling.limited = filling.limited + own[b]
+      scale = of_bound / need
+    else
+      filling.used = filling.used + floor(scale * need * shares.parts_of(demand.wholes[b]))
     end
   end
-  return units, weights
+end
+
+-- In how many parts of a unit the use of a bound is counted.
+function shares.parts_of(whole)
+  return floor(USE_PARTS / whole)
+end
+
+-- The level that divides what the others leave of `left` among those that the bound limits: a step of
+-- Newton's method.
+local function next_level(filling, units, weight, left, whole)
+  local used = filling.used / shares.parts_of(whole)
+  local is_over = used > left
+  if weight == 0 then
+    if is_over then
+      return max(0, left), filling.weight
+    end
+    return 0, 0
+  end
+  local half = units / 2
+  if filling.limited == 0 then
+    if is_over then
+      return half, weight
+    end
+    return 0, 0
+  end
+  local step = max(0, left - used)
+  if step / filling.limited < half / weight then
+    return half, weight
+  end
+  return step, filling.limited
+end
+
+-- The levels after a round. Where one moves far, those behind it stay: they would follow what is not
+-- going to last.
+function shares.next_levels(fillings, units, weights, left, order, wholes)
+  local new_units, new_weights = {}, {}
+  for b = 1, #units do
+    new_units[b], new_weights[b] = units[b], weights[b]
+  end
+  for k = 1, #order do
+    local b = order[k]
+    local before = weights[b] ~= 0 and units[b] / weights[b] or 0
+    local found, weight = next_level(fillings[b], units[b], weights[b], left[b], wholes[b])
+    new_units[b], new_weights[b] = found, weight
+    if weight ~= 0 and math.abs(found / weight - before) > before / CALM then
+      break
+    end
+  end
+  return new_units, new_weights
 end
 
 -- How much of its dominant bound an instance could have if it needed as much as it could get, in
 -- parts of UNITS; at least one.
-function shares.dominant(crowd, i, units, weights)
-  local idle, most = true, UNITS
+function shares.dominant(demand, units, weights)
+  local idle, most, needs = true, UNITS, demand.needs
   for b = 1, #units do
-    idle = idle and crowd.needs[b][i] == 0
+    idle = idle and needs[b] == 0
   end
   for b = 1, #units do
-    if weights[b] ~= 0 and (idle or crowd.needs[b][i] ~= 0) then
-      local of_bound = crowd.weights[i] * SHAPE * units[b] / weights[b]
-      most = min(most, floor(of_bound * (UNITS / crowd.wholes[b])))
+    if weights[b] ~= 0 and (idle or needs[b] ~= 0) then
+      local of_bound = demand.weight * SHAPE * units[b] / weights[b]
+      most = min(most, floor(of_bound * (UNITS / demand.wholes[b])))
     end
   end
   return max(1, most)

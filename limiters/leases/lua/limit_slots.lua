@@ -17,9 +17,9 @@ function slots.lot_of(part, arrival, epoch)
 end
 
 -- Up to which lot, itself not included, instances have one slot more, by how many have each lot.
-function slots.drawn(buckets, left)
+function slots.drawn(lots, left)
   for lot = 0, LOT_BUCKETS - 1 do
-    left = left - (buckets[lot] or 0)
+    left = left - (lots[lot] or 0)
     if left < 0 then
       return lot
     end

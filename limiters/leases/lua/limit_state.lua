@@ -1,9 +1,10 @@
 -- How one limit is stored: _coordinator/state.py in Lua. Constants and the fields of what is packed
 -- come from _format.py. Keys, of one slot but for the last:
 --   KEYS[1]  hash, the limit: `header` (packed, with the checksum of all but the records);
---            `server`, `nonce`, `cause`, `layout`; `ledger`, `returning` (packed pairs of all bounds,
---            one behind the other); `queue` (who waits for a permit); "=" + instance -> record
---            (packed, with its checksum)
+--            `server`, `nonce`, `cause`, `layout`; `ledger`, `returning`, `lots` (packed pairs of all
+--            bounds, one behind the other); `queue` (who waits for a permit); "=" + instance -> record
+--            (packed, with its checksum); "#" + number -> a block of names, in the order in which
+--            instances have arrived (MessagePack, with its checksum)
 --   KEYS[2]  hash: "=" + instance -> what came along with its last grant: packed (born, seq) of its
 --            record and how many pairs of each bound follow, and these; with their checksum. If it
 --            is lost, the grant counts as spent.
@@ -19,7 +20,7 @@
 -- adds one instance at most, and those that are silent are removed. A new limit is refused.
 --
 -- What holds between two calls: checksums fit; of each bound the pool, what instances hold and
--- `returning` sum to its whole; the header counts the records. Where that is not so, everything is forgotten (see
+-- `returning` sum to its whole; the header counts the records, and blocks name them. Where that is not so, everything is forgotten (see
 -- certainty). A record is compared with its checksum before what it holds goes anywhere.
 --
 -- Nothing relies on the order in which a hash is listed. Times are whole milliseconds.
@@ -31,7 +32,7 @@ state.RECORD_BYTE = RECORD_BYTE
 -- The fields of the limit's hash that are no records.
 local TEXTS = {
   header = true, server = true, nonce = true, cause = true, layout = true, ledger = true,
-  returning = true, queue = true,
+  returning = true, lots = true, queue = true,
 }
 
 state.TEXTS = TEXTS
@@ -109,7 +110,7 @@ end
 local function header_check(packed, texts)
   local parts = {
     sub(packed, 9), texts.server, texts.nonce, texts.cause, texts.layout, texts.ledger,
-    texts.returning, texts.queue,
+    texts.returning, texts.lots, texts.queue,
   }
   return check('header', table.concat(parts, '\0'))
 end
@@ -118,7 +119,8 @@ end
 local function whole_header()
   local header = stored.header
   if #header < 8 + CHECK_LENGTH or not (stored.server and stored.nonce and stored.cause
-    and stored.layout and stored.ledger and stored.returning and stored.queue) then
+    and stored.layout and stored.ledger and stored.returning and stored.lots
+    and stored.queue) then
     return nil
   end
   local packed = sub(header, 1, -CHECK_LENGTH - 1)
@@ -128,8 +130,13 @@ end
 -- Whether what is stored of a bound can be: then its lists are read.
 local function completes_bound(b)
   b.entries, b.back = ledger.pairs_in(b.ledger), ledger.pairs_in(b.returning)
-  if not b.entries or not b.back or not state.fits_bound(b) then
+  local lots = ledger.pairs_in(b.lots)
+  if not b.entries or not b.back or not lots or not state.fits_bound(b) then
     return false
+  end
+  b.counts_of_lots = {}
+  for i = 1, #lots, 2 do
+    b.counts_of_lots[lots[i]] = lots[i + 1]
   end
   if b.slots then
     return b.whole >= 1
@@ -144,12 +151,12 @@ function state.load_limit(name, instance)
   old_is_free = redis.call('TYPE', OLD).ok == 'none'
   records.own = RECORD_PREFIX .. (instance or '')
   local read = redis.call('HMGET', LIMIT, 'header', 'server', 'nonce', 'cause', 'layout', 'ledger',
-    'returning', 'queue', records.own)
+    'returning', 'lots', 'queue', records.own)
   local header
   header, stored.server, stored.nonce, stored.cause = read[1], read[2], read[3], read[4]
   stored.layout, stored.ledger, stored.returning = read[5], read[6], read[7]
-  stored.queue = read[8]
-  stored.header, records.own_text = header, read[9] or nil
+  stored.lots, stored.queue = read[8], read[9]
+  stored.header, records.own_text = header, read[10] or nil
   records.own_stored = records.own_text
   stored.is_there = header and true or redis.call('EXISTS', LIMIT) == 1
   if not header then
@@ -162,17 +169,22 @@ function state.load_limit(name, instance)
       return nil, false, format
     end
   end
-  local one = packed and read_header(stored.ledger, stored.returning, packed)
+  local one = packed and read_header(stored.ledger, stored.returning, stored.lots, packed)
   if not one or one.format ~= FORMAT or #one.bounds == 0 or not state.is_divisible(one) then
     return nil, true
   end
   one.fair_units, one.fair_weights, one.level_units, one.level_weights = {}, {}, {}, {}
+  one.fair_fillings, one.level_fillings = {}, {}
   for i, b in ipairs(one.bounds) do
     if not completes_bound(b) then
       return nil, true
     end
     one.fair_units[i], one.fair_weights[i] = b.fair_units, b.fair_weight
     one.level_units[i], one.level_weights[i] = b.level_units, b.level_weight
+    one.fair_fillings[i] =
+      { used = b.sum_fair_used, limited = b.sum_fair_limited, weight = b.sum_fair_weight }
+    one.level_fillings[i] =
+      { used = b.sum_level_used, limited = b.sum_level_limited, weight = b.sum_level_weight }
   end
   local ok, queue = pcall(read_queue, stored.queue, one.bounds)
   if not ok then
@@ -264,6 +276,103 @@ function state.listed()
     records.listed = redis.call('HGETALL', LIMIT)
   end
   return records.listed
+end
+
+-- Blocks of names: the order in which instances have arrived.
+
+local blocks = {} -- those that were read, or have changed, by number: lists of names
+local new_blocks = {} -- numbers of those that have changed
+local blocks_count = true -- whether what is stored of them counts
+
+function state.forget_blocks()
+  blocks, new_blocks, blocks_count = {}, {}, false
+end
+
+-- The names in a text; nil if there is something else in it.
+local function names_in(text)
+  local ok, names = pcall(cmsgpack.unpack, text)
+  if not ok or type(names) ~= 'table' or #names > BLOCK then
+    return nil
+  end
+  for i = 1, #names do
+    if type(names[i]) ~= 'string' then
+      return nil
+    end
+  end
+  return names
+end
+
+-- The names of a block: an empty list if there is none, or it cannot be read.
+local function block(number)
+  if not blocks[number] then
+    local field = BLOCK_PREFIX .. number
+    local text = blocks_count and unsealed(field, redis.call('HGET', LIMIT, field))
+    blocks[number] = text and names_in(text) or {}
+  end
+  return blocks[number]
+end
+
+-- The instance that calls is the last one to arrive.
+function state.add_to_order(place)
+  local number = floor(place / BLOCK)
+  block(number)[place % BLOCK + 1] = sub(records.own, #RECORD_PREFIX + 1)
+  new_blocks[number] = true
+end
+
+-- Leaves out those that were given up. Only names are read, no records.
+function state.clear_order()
+  local kept, old = {}, {}
+  for number = 0, MAX_INSTANCES / BLOCK do
+    if #block(number) == 0 then
+      break
+    end
+    for _, name in ipairs(block(number)) do
+      if not records.removed[RECORD_PREFIX .. name] then
+        kept[#kept + 1] = name
+      end
+    end
+    old[#old + 1] = number
+  end
+  for _, number in ipairs(old) do
+    blocks[number], new_blocks[number] = {}, true
+    for i = 1, BLOCK do
+      blocks[number][i] = kept[number * BLOCK + i]
+    end
+  end
+end
+
+-- Names and records of the instances from `place` on, as they are stored: of at most so many, and of
+-- one block.
+function state.some_records(place, most)
+  local all, first = block(floor(place / BLOCK)), place % BLOCK
+  local names, fields = {}, {}
+  for i = 1, #all do
+    if i > first and i <= first + most then
+      names[#names + 1], fields[#fields + 1] = all[i], RECORD_PREFIX .. all[i]
+    end
+  end
+  if #fields == 0 or records.forgotten then
+    return names, {}
+  end
+  return names, redis.call('HMGET', LIMIT, unpack(fields))
+end
+
+-- Something may come back to a pool at this time.
+function state.falls_due(at)
+  limit.due, limit.next_due = min(limit.due, at), min(limit.next_due, at)
+end
+
+-- The next request begins another round of the division.
+function state.clear_round()
+  limit.visited, limit.on_permits = 0, 0
+  limit.fair_fillings, limit.level_fillings = {}, {}
+  for i, b in ipairs(limit.bounds) do
+    limit.fair_fillings[i] = { used = 0, limited = 0, weight = 0 }
+    limit.level_fillings[i] = { used = 0, limited = 0, weight = 0 }
+    b.sum_needs, b.sum_shares, b.sum_aside, b.sum_satisfied = 0, 0, 0, 0
+    b.sum_rights, b.sum_lacking = 0, 0
+    b.counts_of_lots = {}
+  end
 end
 
 -- The capacity in force of a bound; of slots, a whole number.
@@ -414,11 +523,19 @@ local function written()
     b.returning = ledger.packed(b.back)
     b.fair_units, b.fair_weight = limit.fair_units[i], limit.fair_weights[i]
     b.level_units, b.level_weight = limit.level_units[i], limit.level_weights[i]
+    local fair, level, lots = limit.fair_fillings[i], limit.level_fillings[i], {}
+    b.sum_fair_used, b.sum_fair_limited, b.sum_fair_weight = fair.used, fair.limited, fair.weight
+    b.sum_level_used, b.sum_level_limited, b.sum_level_weight =
+      level.used, level.limited, level.weight
+    for lot, count in pairs(b.counts_of_lots) do
+      lots[#lots + 1], lots[#lots + 2] = lot, count
+    end
+    b.lots = ledger.packed(lots)
   end
   local header = write_header(limit)
-  return header[3], {
+  return header[4], {
     server = limit.server, nonce = limit.nonce, cause = limit.cause, layout = limit.layout,
-    ledger = header[1], returning = header[2], queue = write_queue(limit.queue),
+    ledger = header[1], returning = header[2], lots = header[3], queue = write_queue(limit.queue),
   }
 end
 
@@ -437,6 +554,16 @@ function state.save(record)
   for field, text in pairs(new) do
     if field ~= 'header' and (start or text ~= stored[field]) then
       fields[#fields + 1], fields[#fields + 2] = field, text
+    end
+  end
+  local emptied = {}
+  for number in pairs(new_blocks) do
+    local field = BLOCK_PREFIX .. number
+    if #blocks[number] == 0 then
+      emptied[#emptied + 1] = field
+    else
+      local text = cmsgpack.pack(blocks[number])
+      fields[#fields + 1], fields[#fields + 2] = field, sealed(field, text)
     end
   end
   if record then
@@ -458,6 +585,7 @@ function state.save(record)
       for _, key in ipairs({ LIMIT, GRANTS, PEOPLE }) do
         delete_fields(key, gone)
       end
+      delete_fields(LIMIT, emptied)
     end
   end
   for name, text in pairs(start and {} or records.changed) do

@@ -37,7 +37,7 @@ from limiters.leases._format import (
 from limiters.leases.protocol import LimitView, view_of
 from tests.fuzz.inputs import Input, of_blob, of_number, of_numbers
 
-_TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"queue")
+_TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"lots", b"queue")
 _PARTS = (
     (SCANNED, SCANNED_BOUND),
     (RECORD[len(SCANNED) :], RECORD_BOUND[len(SCANNED_BOUND) :]),

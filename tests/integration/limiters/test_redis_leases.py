@@ -399,7 +399,9 @@ def test_the_command_in_an_error_can_be_copied_for_any_name(
     assert words == ["dispatcher", "limit", "delete", name, "--old-format"]
 
 
-@pytest.mark.parametrize("field", ["server", "nonce", "cause", "ledger", "returning", "queue"])
+@pytest.mark.parametrize(
+    "field", ["server", "nonce", "cause", "ledger", "returning", "lots", "queue"]
+)
 def test_c8_limit_that_lost_a_part_starts_over(
     client: Any, manager: RedisLeaseManager, field: str
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_coroutine_that_on_micro_batch_returns_is_reported(
 ) -> None:
     sink(on_micro_batch=lambda done: receive(done))(frame(spark, ROWS), 0)
 
-    assert "on_micro_batch raised; the micro-batch is sent all the same" in caplog.text
+    assert "on_micro_batch raised; the micro-batch has been sent" in caplog.text
     assert "whose work is yet to be done" in caplog.text
 
 

@@ -16,6 +16,7 @@ from limiters._costs import Costs
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ignore
 from tests.interrupting import ERRORS, SoftLimitError, each_point
+from tests.samples import grid
 
 SIZE, COST = 4, 2
 
@@ -115,8 +116,7 @@ def check_each(
     assert raised(crank) == fill, where
 
 
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("count", [1, 3, SIZE + 1])
+@pytest.mark.parametrize(("count", "error"), grid([1, 3, SIZE + 1], ERRORS, every=3))
 @kinds
 def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trace_of_it(
     costs: CostsInNumbers, count: int, error: type[BaseException]
@@ -139,8 +139,7 @@ def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trac
         check_each(crank, costs, made[-1], where)
 
 
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("batchable", [True, False])
+@pytest.mark.parametrize(("batchable", "error"), grid([True, False], ERRORS, every=3))
 @kinds
 def test_b2_an_interrupted_enqueue_accepts_its_operation_or_leaves_no_trace(
     costs: CostsInNumbers, batchable: bool, error: type[BaseException]

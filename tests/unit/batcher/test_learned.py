@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -178,6 +179,33 @@ def test_a_batch_and_its_operations_learn_their_shares_in_proportion() -> None:
     learning_batches(ManualClock(), watcher, of_operation, {"tokens": 10})
     assert of_batch.estimate() == {"tokens": 150}
     assert of_operation.estimate() == {"tokens": 50}
+
+
+@pytest.mark.parametrize("batch_costs", [lambda: 0, lambda: 3, lambda: Learned(2)])
+@pytest.mark.parametrize("costs", [lambda: 4, lambda: Learned(4)])
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_no_estimate_is_learned_that_the_limit_could_never_grant(
+    costs: Callable[[], Any], batch_costs: Callable[[], Any], by_itself: bool
+) -> None:
+    """It would be refused for good, and so never be corrected."""
+    cost = costs()
+    answers = iter([500] * 30 + [5] * 90)
+    started = []
+
+    def answer(batch: list[Operation]) -> None:
+        started.append(batch)
+        if by_itself:
+            batch[0].settle(next(answers))
+        else:
+            settle(batch, next(answers))
+
+    clock = ManualClock()
+    watcher = Watcher(answer, batch_cost=batch_costs(), max_batch_size=1)
+    with InlineBatcher(clock=clock, rate_limiter=ProvisionedResource(10, clock=clock)) as batcher:
+        for _ in range(120):
+            batcher.enqueue(Operation(watcher, cost, None))
+            batcher.turn(100)
+    assert len(started) == 120
 
 
 def test_a_batch_cost_that_is_learned_is_checked_as_any_other() -> None:

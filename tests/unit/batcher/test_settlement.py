@@ -384,7 +384,7 @@ def test_settle_refuses_operations_that_are_not_a_whole_batch() -> None:
 def test_a_cost_that_was_estimated_as_nothing_cannot_be_settled() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle(0)
-        with pytest.raises(SettlementError, match="estimated to cost nothing"):
+        with pytest.raises(SettlementError, match="was charged nothing"):
             batch[0].settle(5)
 
     assert Setting().run(answer, 0).spent() == 0

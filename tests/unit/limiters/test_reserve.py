@@ -23,6 +23,7 @@ from limiters import (
 )
 from limiters.testing import ManualClock
 from tests.interrupting import ERRORS, each_point
+from tests.samples import grid, sample
 from tests.waiting import LONG, until
 
 LIMITS = Limits(requests=Rate(1_000), tokens=Rate(10_000), calls=InFlight(2))
@@ -201,8 +202,7 @@ def test_n1_acquire_refuses_what_lasts_as_long_as_a_call(limits: Limits) -> None
         limiter.acquire({"calls": 1})
 
 
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("cost", [{"calls": 1}, COST])
+@pytest.mark.parametrize(("cost", "error"), grid([{"calls": 1}, COST], ERRORS, every=3))
 def test_n3_an_interrupted_reservation_loses_no_slot(
     error: type[BaseException], cost: dict[str, float]
 ) -> None:
@@ -226,7 +226,7 @@ def test_n3_an_interrupted_reservation_loses_no_slot(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("error", sample(ERRORS, every=3))
 def test_n3_nor_one_of_coroutines(error: type[BaseException]) -> None:
     limiter = ProvisionedResource(LIMITS, clock=ManualClock())
     limiter.start()

@@ -12,6 +12,7 @@ from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.crank import Crank, batchable, ends, ignore
 from tests.driven import Driven
+from tests.samples import grid
 
 
 class Away(MemoryLeaseManager):
@@ -102,8 +103,10 @@ def test_c3_fractions_are_not_held_up_by_a_shared_limit(
     assert both.spent() == 2 * count
 
 
-@pytest.mark.parametrize("reserved", [1, 20, 100, 250, 310, 320, 340, 1_000])
-@pytest.mark.parametrize("batch", [1, 20, 200])
+@pytest.mark.parametrize(
+    ("batch", "reserved"),
+    grid([1, 20, 200], [1, 20, 100, 250, 310, 320, 340, 1_000], every=3),
+)
 def test_c7_what_is_reserved_is_used_while_nothing_shared_is_held(
     reserved: int, batch: int
 ) -> None:
@@ -121,10 +124,8 @@ def test_c7_what_is_reserved_is_used_while_nothing_shared_is_held(
     assert spent >= 0.98 * 4 * reserved * (1 - 1 / 100)
 
 
-@pytest.mark.parametrize("batch", [1, 20, 200])
 @pytest.mark.parametrize(
-    "share",
-    [0.0, 0.1, *(pytest.param(one, marks=pytest.mark.long) for one in (0.01, 0.02, 0.05))],
+    ("batch", "share"), grid([1, 20, 200], [0.0, 0.1, 0.01, 0.02, 0.05], every=5)
 )
 def test_c1_reserved_capacity_however_small_does_not_lower_the_use_of_what_is_shared(
     share: float, batch: int

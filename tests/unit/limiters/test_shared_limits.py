@@ -16,6 +16,7 @@ from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.crank import Crank, batchable, ends, ignore
 from tests.driven import Driven, Scripted
+from tests.samples import sample
 from tests.waiting import Heard
 
 STEP = 0.005
@@ -93,7 +94,7 @@ class Limits:
 # Permits.
 
 
-@pytest.mark.parametrize("cost", [400.0, 700.0, 1_000.0])
+@pytest.mark.parametrize("cost", sample([700.0, 400.0, 1_000.0], every=3))
 def test_c4_batchers_with_operations_that_cost_more_than_a_share_take_turns(cost: float) -> None:
     limits = Limits(1_000, 50)
     crowd = [limits.join(cost, 100) for _ in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from random import Random
 
 from hypothesis import given
@@ -14,7 +15,10 @@ from limiters.leases._format import EPOCH_INTERVALS, LOT_BUCKETS
 
 def rights(parts: list[float], arrivals: list[int], epoch: int, slots: int) -> list[int]:
     lots = [lot_of(part, number, epoch) for part, number in zip(parts, arrivals, strict=True)]
-    lot = drawn(lots, slots - sum(math.floor(part) for part in parts))
+    lot = drawn(
+        Counter(one for one in lots if one < LOT_BUCKETS),
+        slots - sum(math.floor(part) for part in parts),
+    )
     return [math.floor(part) + (one < lot) for part, one in zip(parts, lots, strict=True)]
 
 

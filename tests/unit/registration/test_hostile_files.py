@@ -189,7 +189,7 @@ def judged(filled: Kept, path: Path, before: Loaded, *, log: bool = False) -> No
     assert again.sequence >= before.sequence
 
 
-@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(6), every=3))
+@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(6), every=6))
 def test_r6_no_whole_record_of_a_damaged_file_is_lost_and_no_other_goes_unsaid(
     filled: Kept, tmp_path: Path, kind: str, seed: int
 ) -> None:
@@ -206,7 +206,7 @@ def test_r6_no_whole_record_of_a_damaged_file_is_lost_and_no_other_goes_unsaid(
     judged(filled, path, found)
 
 
-@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(6), every=3))
+@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(6), every=6))
 def test_r6_nor_of_a_file_whose_log_of_writes_is_damaged(
     of_killed: Kept, tmp_path: Path, kind: str, seed: int
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dispatcher.registration import EntityStoreError, SqliteEntityStore
+from tests.samples import grid
 from tests.unit.registration.test_hostile_files import Kept, left_by, loaded
 
 
@@ -112,9 +113,13 @@ def full_of_removed(kept: Kept, path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "call", ["open", "stat", "listdir", "replace", "rename", "unlink", "fsync", "chmod"]
+    ("prepare", "call"),
+    grid(
+        [whole, hurt, linked, full_of_removed],
+        ["open", "stat", "listdir", "replace", "rename", "unlink", "fsync", "chmod"],
+        every=3,
+    ),
 )
-@pytest.mark.parametrize("prepare", [whole, hurt, linked, full_of_removed])
 def test_r6_an_error_of_the_system_at_any_moment_loses_nothing(
     of_killed: Kept,
     tmp_path: Path,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dispatcher.cli._commands.connecting import lease_manager
+from dispatcher.cli._commands.limit.learned import learned_by, learned_page
 from dispatcher.cli._commands.limit.options import LimitDeleteOptions, LimitShowOptions
 from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._exit_codes import NotThereError
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def show_limit(options: LimitShowOptions, call: Invocation) -> None:
-    """Shows its terms."""
+    """Show the terms of a limit and its state."""
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
@@ -44,10 +46,13 @@ def show_limit(options: LimitShowOptions, call: Invocation) -> None:
         return
     rows = [("limit", printable(options.name)), *_written(view), *terms_of(view), *_state(view)]
     show(TablePage(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
+    learned = learned_by(view)
+    if learned:
+        show(learned_page(learned))
 
 
 def _written(view: LimitView) -> list[tuple[str, str]]:
-    """How `limit set` would make it, where its dimensions have names."""
+    """Return the capacity as `limit set` takes it, where dimensions have names."""
     return [("capacity", written(view))] if view.terms.layout else []
 
 
@@ -74,7 +79,7 @@ def _state(view: LimitView) -> list[tuple[str, str]]:
 
 
 def as_json(name: str, view: LimitView) -> dict[str, object]:
-    """The same for scripts: durations in seconds."""
+    """Return the view of a limit as JSON for scripts. Durations are in seconds."""
     return {
         "name": name,
         "shared_capacity": view.terms.capacity,
@@ -91,11 +96,12 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
         "cause": view.cause,
         "clock_skew": view.skew_ms / 1000,
         "bounds": [bound_as_json(one) for one in uses(view)],
+        "learned": [asdict(one) for one in learned_by(view)],
     }
 
 
 def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
-    """Deletes it, or what an older version has stored."""
+    """Delete a limit, or the keys that an older version has stored of it."""
     if options.old_format:
         _delete_old_format(options)
         return
@@ -107,17 +113,17 @@ def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
         if not manager.delete():
             raise no_limit(manager.where, options.name, options)
     sys.stdout.write(
-        f"limit {name} is deleted.\nAn instance that still runs makes it again, with the terms it "
-        "knows, and then\nnothing new is granted for a lease and a period.\n"
+        f"limit {name} is deleted.\nAn instance that still runs makes it again with its own terms, "
+        "and then\nnothing new is granted for a lease and a period.\n"
     )
 
 
 def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
-    """What is known of a limit that is to be deleted."""
+    """Return how many instances use a limit that is to be deleted, for the question."""
     try:
         view = manager.look()
     except DamagedLimitError:
-        return "It is damaged: how many instances took part lately is not known."
+        return "It is damaged, so the number of its instances is unknown."
     if view is None:
         raise no_limit(manager.where, options.name, options)
     count = len(view.instances)

@@ -1,4 +1,4 @@
-"""`dispatcher limit list`: the limits that there are."""
+"""`dispatcher limit list`: lists all limits under a prefix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ("=limit", "capacity", "held", ">instances", "")
 
 
 def run(options: LimitListOptions, call: Invocation) -> None:
-    """Lists them."""
+    """List all limits under the prefix."""
     limits = look_once(options, limits=True).limits
     seen = {name: view for name, view in limits.items() if view is not None}  # not deleted just now
     if options.json:
@@ -40,7 +40,7 @@ def _row(name: str, view: LimitView | DispatcherError) -> Row:
 
 
 def _held(view: LimitView) -> str:
-    """What is held: of several bounds, of the one of which least is free."""
+    """Return which part of a limit is held: of several bounds, the bound of which least is free."""
     if len(view.bounds) == 1:
         return of_partitions(view, 1 - view.free)
     bound = view.bounds[scarcest(view)]

@@ -14,20 +14,20 @@ from limiters.leases._operator import TermsChange
 
 @dataclass(frozen=True, kw_only=True)
 class LimitListOptions(RedisOptions):
-    """How they are shown."""
+    """The options of `limit list`."""
 
     json: bool = flag("one line of JSON, for scripts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitShowOptions(LimitOptions):
-    """Which limit, and how it is shown."""
+    """The options of `limit show`."""
 
     json: bool = flag("one line of JSON, for scripts")
 
 
 NEW = LimiterOptions
-"""What a new limit has unless it is said, as its defaults."""
+"""The class whose defaults are those of a new limit."""
 
 CHANGE = OptionFamily(
     TermsChange,
@@ -39,7 +39,7 @@ CHANGE = OptionFamily(
 @dataclass(frozen=True, kw_only=True)
 @CHANGE.added
 class LimitSetOptions(LimitOptions):
-    """Which limit, and what it is from now on."""
+    """The options of `limit set`."""
 
     ramp: Ramp | None = option(
         "raise the capacity by no more than an amount over a duration, or within a duration; by "
@@ -56,11 +56,11 @@ class LimitSetOptions(LimitOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LimitDeleteOptions(LimitOptions):
-    """Which limit, and whether to ask."""
+    """The options of `limit delete`."""
 
     old_format: bool = flag(
-        "delete what an older version of this library has stored of it, and nothing else: "
-        "nothing is granted while that is there"
+        "delete only the keys that an older version of this library has stored of it: "
+        "nothing is granted while they exist"
     )
     yes: bool = flag("do not ask")
 
@@ -72,7 +72,7 @@ LIMIT = CommandGroup(
     metavar="ACTION",
     commands={
         "list": Command(
-            help="those that there are",
+            help="all limits under the prefix",
             description="Lists the limits under the prefix, with their capacity and what of it is "
             "held.",
             epilog="example:\n  dispatcher limit list --json | jq -r '.[].name'",
@@ -90,15 +90,15 @@ LIMIT = CommandGroup(
         ),
         "set": Command(
             help="create it, or change its terms for all instances",
-            description="Creates a limit, or changes what is said of the one there is. All "
+            description="Creates a limit, or changes the given terms of an existing one. All "
             "instances follow within two\nsync intervals (a second, as a rule), idle ones with "
             "their next call. Another capacity or factor\nneeds no wait. Another period or lease "
             "time waits until the leases that are out have ended:\nmeanwhile instances keep what "
-            "they hold, and nothing new is granted.\n\nA new limit needs --shared-capacity. If "
-            f"not said, its factor is {NEW.factor:g}, its period {NEW.period:g} s and its lease\n"
+            "they hold, and nothing new is granted.\n\nA new limit needs --shared-capacity. By "
+            f"default its factor is {NEW.factor:g}, its period {NEW.period:g} s and its lease\n"
             f"time {NEW.lease_time:g} s.\n\nSeveral dimensions are written with commas: a rate as "
             "AMOUNT/DURATION, its shorter windows\nbehind a +, a number of calls in flight as "
-            "20slots. Of a limit that exists, say what changes:\ntokens=120000, or "
+            "20slots. Of a limit that exists, give what changes:\ntokens=120000, or "
             "tokens=120000/30s with another window.",
             epilog="examples: 1,000 more every minute; other leases; several dimensions, and a "
             "change of one:\n"
@@ -111,9 +111,9 @@ LIMIT = CommandGroup(
             run="dispatcher.cli._commands.limit.set:run",
         ),
         "delete": Command(
-            help="forget it",
-            description="Forgets a limit and who holds what. An instance that still runs makes it "
-            "again, with the terms\nit knows: stop them first.",
+            help="delete it",
+            description="Deletes a limit and all leases. Instances that still run make it "
+            "again with their\nown terms: stop them first.",
             epilog="examples:\n  dispatcher limit delete orders --yes\n  "
             "dispatcher limit delete orders --old-format",
             options=LimitDeleteOptions,

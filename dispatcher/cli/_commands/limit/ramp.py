@@ -17,29 +17,30 @@ FORMS = "1000/60 for no more than 1,000 over 60 s, or 30m for all of it in 30 mi
 
 @dataclass(frozen=True, slots=True)
 class OneRamp:
-    """That of one dimension: no more than `amount` over so many `seconds`, or all of it in them."""
+    """The ramp of one dimension: at most `amount` in `seconds`, or the whole rise in `seconds`."""
 
     amount: float | None
     seconds: float
 
     def check(self) -> None:
-        """Refuse what no ramp can be."""
+        """Raise ArgumentError if the ramp is not possible."""
         if self.amount is not None:
             ramp_of((self.amount, self.seconds))
 
     def a_second(self, rise: float) -> float:
-        """What a capacity that changes by `rise` rises by in a second at most; 0 for at once."""
+        """Return the largest rise in one second of a capacity that changes by `rise`; 0 for no
+        bound."""
         if self.amount is not None:
             return ramp_of((self.amount, self.seconds)) or 0.0
         return max(0.0, rise) / self.seconds
 
 
 Ramp = OneRamp | Mapping[str, OneRamp]
-"""That of all dimensions, or of some by the name of a dimension or window."""
+"""One ramp for all dimensions, or ramps by the names of dimensions or windows."""
 
 
 def read_ramp(text: str) -> Ramp:
-    """Return the ramp that a text means.
+    """Return the ramp that `text` stands for.
 
     >>> read_ramp("1000/60"), read_ramp("tokens=30m")
     (OneRamp(amount=1000.0, seconds=60.0), {'tokens': OneRamp(amount=None, seconds=1800.0)})
@@ -53,7 +54,7 @@ def read_ramp(text: str) -> Ramp:
 def _one(text: str) -> OneRamp:
     amount, slash, over = text.partition("/")
     if slash:
-        # Seconds may be any number here, so that the library says what is wrong with it.
+        # Seconds may be any number here, so that the library raises an error about wrong ones.
         seconds = read_seconds(over)
         return OneRamp(float(amount), float(over) if seconds is None else seconds)
     seconds = read_seconds(text)
@@ -63,7 +64,7 @@ def _one(text: str) -> OneRamp:
 
 
 def check(ramp: Ramp | None) -> None:
-    """Refuse what no ramp can be, before anything is asked."""
+    """Raise ArgumentError if the ramp is not possible, before a request is sent."""
     for one in ramp.values() if isinstance(ramp, Mapping) else [ramp] if ramp is not None else ():
         one.check()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(options: LimitSetOptions, call: Invocation) -> None:
-    """Sets it, and tells what it was and is."""
+    """Create or change a limit, and show its terms before and after."""
     change, ramp = CHANGE.given(options), options.ramp
     del change["ramp"]
     _check_said(change, ramp, options)
@@ -52,10 +52,10 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
             )
     if damaged is not None:
         sys.stdout.write(
-            "What was stored of it could not be read: it starts over, and what was not said now is "
-            f"{'as for a new limit' if is_new else 'as it was'}.\n\n"
+            "The stored limit could not be read, so it starts over. Terms that were not given are "
+            f"{'those of a new limit' if is_new else 'as they were'}.\n\n"
         )
-    _tell(printable(options.name), before, now, is_new=is_new, ramped=ramp is not None)
+    _show_change(printable(options.name), before, now, is_new=is_new, ramped=ramp is not None)
 
 
 def _check_said(change: Mapping[str, Any], ramp: Ramp | None, options: LimitSetOptions) -> None:
@@ -73,7 +73,7 @@ def _check_said(change: Mapping[str, Any], ramp: Ramp | None, options: LimitSetO
 def _changed(
     manager: RedisLeaseManager, change: dict[str, Any], ramp: Ramp | None, before: LimitView
 ) -> bool:
-    """Change a limit that is there; whether it still was."""
+    """Change a limit that was there. Return whether it still was."""
     if ramp is not None:
         said = TermsChange(**change).of(before.terms)
         change = {**change, "ramp": by_second(ramp, said, before) or None}
@@ -81,7 +81,8 @@ def _changed(
 
 
 def _set_as_stored(manager: RedisLeaseManager, change: Mapping[str, Any]) -> bool:
-    """Change a number, of a limit whose terms alone may be readable; whether it is there."""
+    """Change a capacity that is a number, of a limit of which only the terms may be readable.
+    Return whether the limit is there."""
     return not isinstance(_limits(change["capacity"]), Limits) and manager.set_terms(**change)
 
 
@@ -101,7 +102,7 @@ def _new(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change to all of a limit, whatever it is now."""
+    """Return a change that sets all dimensions of a limit."""
     limits = _limits(change["capacity"])
     if isinstance(limits, Limits):
         return {**change, "capacity": limits}
@@ -113,7 +114,7 @@ def _limits(capacity: Any) -> Any:
     return read_limits("capacity", capacity) if isinstance(capacity, str) else capacity
 
 
-def _tell(
+def _show_change(
     name: str, before: LimitView | None, now: LimitView, *, is_new: bool, ramped: bool
 ) -> None:
     is_now, was = terms_of(now), dict(terms_of(before)) if before else {}

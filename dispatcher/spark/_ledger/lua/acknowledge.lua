@@ -1,12 +1,12 @@
--- Writes down what was acknowledged, if whoever says so may still send; and prolongs that. It
--- comes after fence.lua.
+-- Stores which rows are acknowledged, if the task still has its send permission, and renews the
+-- permission. Runs after fence.lua.
 --
 -- KEYS   fence, senders, sequences, those of the turn before, stream
 -- ARGV   epoch, slot, id, lease_ms, kept_ms (how long a query is remembered), two turns in ms, then
---        sequence, what is to be remembered of it, ...
--- Reply  "ok"; "superseded": it was written, and nothing more is to be sent; "lost": it was not
+--        sequence, its entry, ...
+-- Reply  "ok"; "superseded": stored, and nothing more may be sent; "lost": not stored
 
-local WORDS = 1000 -- of one call: Lua has a stack of a few thousand
+local WORDS = 1000 -- per redis.call: Lua's stack holds a few thousand
 
 local fence, senders, sequences = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]
@@ -16,11 +16,11 @@ if not till or tonumber(till) <= now then
   return { 'lost' }
 end
 redis.call('ZADD', senders, now + ARGV[4], member)
--- How many sequences have their first rows of this batch acknowledged: not counted twice when the
--- request is sent again.
+-- The number of sequences whose first rows of this batch are acknowledged now. They are not
+-- counted twice when the request is sent again.
 local batch = redis.call('HGET', KEYS[5], 'batch')
 local first = 0
--- All of it or nothing, also where it is more than one call takes.
+-- All fields are stored or none, also if they need more than one redis.call.
 for from = 7, #ARGV, WORDS do
   local to = math.min(from + WORDS - 1, #ARGV)
   local names = {}
@@ -39,7 +39,7 @@ if first > 0 then
   local counted = redis.call('HGET', KEYS[5], 'acknowledged') or 0
   redis.call('HSET', KEYS[5], 'acknowledged', counted + first)
 end
--- A replay may come late: as long as there is a query, there is what it has sent.
+-- A replay may come late, so the entries are kept as long as the query is.
 redis.call('PEXPIRE', sequences, ARGV[5])
 redis.call('PEXPIRE', KEYS[4], ARGV[6])
 return { redis.call('HGET', fence, 'epoch') == epoch and 'ok' or 'superseded' }

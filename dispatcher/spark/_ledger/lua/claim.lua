@@ -1,4 +1,4 @@
--- Claims a micro-batch for a run. It comes after fence.lua.
+-- Claims a micro-batch for a run. Runs after fence.lua.
 --
 -- KEYS   fence, senders, stream
 -- ARGV   claim, token, epoch (the one this run claimed last, or 0), checkpoint, batch, signature,
@@ -6,19 +6,19 @@
 --        batch is divided, if it is new: see division.py)
 -- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send), acknowledged (of how
 --        many sequences rows of this batch were acknowledged before), division (in a replay that with
---        which the batch was begun; empty if it was begun by a version that knew none)
+--        which the batch was begun; empty if a version without divisions began it)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
 --        "sent": the run itself has ended this batch, and Spark sends none again in one run
---        "behind", batch: the stream is further than that already
---        "changed", signature: the batch was begun by something that cuts it in another way; also
---        if it has ended, since whoever claims it again has not heard of that
---        "other_time", time_kind: the times up to which was sent are of that kind
+--        "behind", batch: the stream has already claimed a later batch
+--        "changed", signature: the batch was begun by a sink that cuts it in another way; also if it
+--        has ended, since a run that claims it again may not have received the end
+--        "other_time", time_kind: the stored times are of that kind
 
 local fence, senders, stream = KEYS[1], KEYS[2], KEYS[3]
 local claim, token, known, checkpoint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local batch, signature, time_kind = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
--- What is stored names its batch: a version that knew no divisions left that of an older batch.
+-- The stored division names its batch: a version without divisions did not replace that of an older batch.
 local function division_of(stored)
   local of, division = string.match(stored or '', '^(%d+) (.*)$')
   return of == ARGV[5] and division or ''
@@ -52,7 +52,7 @@ if at[1] and batch < tonumber(at[1]) then
   if checkpoint ~= '' then
     return { 'behind', at[1] }
   end
-  -- Batches are numbered from 0 in each checkpoint: this is another one.
+  -- Batches are numbered from 0 in each checkpoint: this is another checkpoint.
   generation = tostring(generation + 1)
   kind_so_far = time_kind
 elseif at[1] and batch == tonumber(at[1]) and at[3] ~= signature then
@@ -61,7 +61,7 @@ end
 if kind_so_far ~= time_kind then
   return { 'other_time', kind_so_far }
 end
--- Not for a batch that is sent again: what is remembered of it must not be older than two turns.
+-- Not for a batch that is sent again: its entries must not be older than two turns.
 if now - turned >= tonumber(ARGV[9]) and at[2] == at[1] and batch ~= tonumber(at[1]) then
   turn, turned = turn + 1, now
 end
@@ -71,7 +71,7 @@ if at[1] and batch == tonumber(at[1]) then
   acknowledged, division = at[8] or '0', division_of(at[9])
 end
 
--- The time, so that none comes again, not even when what was known of the last ones is lost.
+-- The epoch is the time, so that no epoch is used twice, even if Redis has lost the last ones.
 local epoch = string.format('%.0f', math.max(now, tonumber(stored[1] or 0) + 1))
 redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[8], 'checkpoint',
   checkpoint, 'seen_ms', now)

@@ -1,4 +1,4 @@
--- Notes that a micro-batch has ended, and adds up what became of it, once. It comes after
+-- Stores that a micro-batch has ended, and adds its sums to those of the query, once. Runs after
 -- fence.lua.
 --
 -- KEYS   fence, stream, totals

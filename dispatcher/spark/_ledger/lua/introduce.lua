@@ -1,7 +1,7 @@
--- Notes that there is such a query, and forgets those of which nothing was heard for long. It comes
+-- Registers a query, and deletes queries that were not registered again for a long time. Runs
 -- after fence.lua.
 --
--- KEYS   known (sorted set: query -> when it was heard of)
+-- KEYS   known (sorted set: query -> when it was registered last)
 -- ARGV   query, kept_ms (how long a query is remembered)
 -- Reply  "ok"
 

@@ -1,10 +1,10 @@
--- Lets a task send, if its epoch is the last one and no other task sends in its slot, for a
--- while. Sent again it prolongs that. It comes after fence.lua.
+-- Gives a task the send permission for one lease, if its epoch is the last one and no other task
+-- sends in its slot. Sent again it renews the permission. Runs after fence.lua.
 --
 -- KEYS   fence, senders
 -- ARGV   epoch, slot, id, lease_ms, kept_ms (how long a query is remembered)
--- Reply  "ok"; "superseded"; "forgotten": the fence is gone; "wait", ms: another one still sends;
---        "replaced": another one has sent in its place since its own leave ran out
+-- Reply  "ok"; "superseded"; "forgotten": the fence is gone; "wait", ms: another task still sends;
+--        "replaced": another task has sent in its slot since its own permission expired
 
 local fence, senders = KEYS[1], KEYS[2]
 local epoch, slot, id = ARGV[1], ARGV[2], ARGV[3]
@@ -14,7 +14,7 @@ if not stored then
   return { 'forgotten' }
 end
 if stored ~= epoch then
-  -- It may finish what it has begun, and starts nothing more.
+  -- It may finish the batches that it has begun, and starts no more.
   local till = redis.call('ZSCORE', senders, member)
   if till and tonumber(till) > now then
     redis.call('ZADD', senders, now + ARGV[4], member)
@@ -23,7 +23,7 @@ if stored ~= epoch then
 end
 local mine = redis.call('ZSCORE', senders, member)
 if mine and tonumber(mine) <= now then
-  -- Whoever has joined later has a later time, also when it has left.
+  -- A task that has joined later has a later time, also if it has left.
   for _, found in ipairs(redis.call('ZRANGEBYSCORE', senders, mine, '+inf')) do
     local its_epoch, its_slot = string.match(found, '^(%d+)|([^|]*)|')
     if found ~= member and its_epoch == epoch and its_slot == slot then

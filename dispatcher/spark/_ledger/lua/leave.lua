@@ -1,5 +1,5 @@
--- Says that a task sends nothing more. It is remembered that it was there, until the next claim,
--- for one that comes back and was replaced by it. It comes after fence.lua.
+-- Ends the send permission of a task that sends nothing more. Its entry stays until the next claim,
+-- so that an older attempt that comes back sees that it was replaced. Runs after fence.lua.
 --
 -- KEYS   senders
 -- ARGV   epoch, slot, id

@@ -1,4 +1,4 @@
--- For how long others than those of an epoch may still send. It comes after fence.lua.
+-- Returns how long tasks of other epochs may still send. Runs after fence.lua.
 --
 -- KEYS   fence, senders, stream
 -- ARGV   epoch
