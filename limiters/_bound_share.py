@@ -28,6 +28,10 @@ from limiters.limits import Bound, BoundKind
 PEAK_REQUESTS = 4
 """Over how many requests the peak of the calls that ran is taken."""
 
+TRACE = 1e-6
+"""The part of a limit that is needed, at least, of what calls cost that were estimated to cost
+nothing: more than the error of sums, and nothing that others would miss."""
+
 SHORTEST_MIX, LONGEST_MIX = 5.0, 60.0
 """Seconds of which it is known in which proportion bounds were spent: those of the longest window,
 within these bounds."""
@@ -138,6 +142,15 @@ class BoundShare(ABC):
     def look_back(self, interval: float, held: bool, partition: float, now: float) -> None:
         """A request is made, `interval` seconds after the last one."""
         self.shortage.requested(interval, now)
+
+    def unasked(self, part: float, now: float) -> float:
+        """This part of it, if calls that were estimated to cost nothing here did cost something;
+        else 0. Only an instance that holds or is granted something learns the debts of others."""
+        return 0.0
+
+    def returned(self, now: float) -> int:
+        """What the next request gives back."""
+        return self.surplus(now)
 
     @abstractmethod
     def needs_share_for(self, cost: float) -> None:
@@ -276,6 +289,20 @@ class RateShare(BoundShare):
         paid = math.fsum(self.permit.recent(now, self.ledger.period))
         return min(1.0, self.by_permit(now) / paid) if paid else 1.0
 
+    def unasked(self, part: float, now: float) -> float:
+        return part * self.capacity if self.ledger.is_unasked(now) else 0.0
+
+    def returned(self, now: float) -> int:
+        """If it needs no more than a trace, all: so the answer brings the debts that others have
+        now. More than a trace only if all that was spent fits into it: more is not believed."""
+        surplus, trace = self.surplus(now), self.unasked(TRACE, now)
+        if trace and self.asked_need <= trace:
+            spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
+            fits = self.usable <= 2 * trace or covers(self.usable, spent)
+            if fits and not self.ledger.pledged:
+                return self.units
+        return surplus
+
     def needs_share_for(self, cost: float) -> None:
         self.piece = self.piece or cost  # also when it does not ask for a moment
 
@@ -321,6 +348,7 @@ class RateShare(BoundShare):
         self.ledger.inherited.forget_stamps()
 
     def correct(self, now: float) -> Corrections:
+        self.ledger.spent(now)  # first: what was settled by now is owed
         self.corrections.owe(self.ledger.owed)
         self.ledger.owed = []
         return super().correct(now)

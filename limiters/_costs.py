@@ -1,7 +1,7 @@
-"""Costs in several dimensions: what an operation takes of a limit that has more than one.
+"""Costs in several dimensions, for limits that have more than one.
 
-A cost is a number, or `Costs`. Both can be added and subtracted, and stand in `sum()`, so code that
-only adds costs up does not need to know which of the two it has.
+A cost is a number, or `Costs`. Both can be added and subtracted, and `sum()` adds them, so code
+that only adds costs up works with both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from limiters._support.validation import ArgumentError, amount
 
 
 class Costs(Mapping[str, float]):
-    """An amount for each of several dimensions. Immutable; a dimension of no cost is not in it.
+    """An amount for each of several dimensions. Immutable; a dimension with an amount of zero is
+    left out.
 
     >>> cost = Costs({"requests": 1, "tokens": 812})
     >>> cost + {"tokens": 188}
@@ -32,7 +33,7 @@ class Costs(Mapping[str, float]):
         self._amounts = {name: one for name, one in (amounts or {}).items() if one}
 
     def amount(self, dimension: str) -> float:
-        """What it has of one dimension; 0 if nothing."""
+        """Return the amount of one dimension; 0 if it has none."""
         return self._amounts.get(dimension, 0)
 
     def __getitem__(self, dimension: str) -> float:
@@ -42,8 +43,8 @@ class Costs(Mapping[str, float]):
         return iter(self._amounts)
 
     def items(self) -> ItemsView[str, float]:
-        """Dimensions and amounts."""
-        return self._amounts.items()  # that of Mapping looks each of them up
+        """Return the pairs of dimensions and amounts."""
+        return self._amounts.items()  # Mapping.items would look each of them up
 
     def __len__(self) -> int:
         return len(self._amounts)
@@ -71,7 +72,7 @@ class Costs(Mapping[str, float]):
     __rmul__ = __mul__
 
     def combined(self, other: Costs, choose: Callable[[float, float], float]) -> Costs:
-        """`choose(own, other's)` for each dimension that is in one of them.
+        """Return the Costs of `choose(own, other's)` for each dimension that is in one of them.
 
         >>> Costs({"a": 2, "b": 1}).combined(Costs({"a": 1}), min)
         Costs(a=1)
@@ -80,7 +81,7 @@ class Costs(Mapping[str, float]):
         return Costs({name: choose(self.amount(name), other.amount(name)) for name in names})
 
     def __gt__(self, other: AnyCost) -> bool:
-        """Whether it is more than `other` in any dimension; a number is of none of them.
+        """Whether it is more than `other` in any dimension. A number has no amount in any of them.
 
         >>> Costs({"tokens": 5}) > Costs({"tokens": 5}), Costs({"tokens": 5}) > 100
         (False, True)
@@ -105,11 +106,12 @@ class Costs(Mapping[str, float]):
 
 
 NUMBERS = (int, float)
-"""The other kind of cost. To ask for these is much faster than for Costs, which is a Mapping."""
+"""The types of the other kind of cost. An isinstance test is much faster with them than with Costs,
+which is a Mapping."""
 
 AnyCost = float | Any
-"""A number for a limit of one dimension, Costs for one of several. Which of the two depends on the
-limit: a type checker cannot know it, and so takes programs for one dimension as they are."""
+"""A number for a limit of one dimension, Costs for a limit of several. A type checker cannot see
+the limit, so it accepts programs for one dimension as they are."""
 
 
 def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
@@ -135,10 +137,10 @@ def checked_cost(name: str, value: object) -> AnyCost:
 
 
 def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """What a mapping has, whatever its methods do. ArgumentError of the argument `name` if they
+    """Return the items of any mapping. ArgumentError of the argument `name` if its methods
     raise."""
     if isinstance(value, Costs) or type(value) is dict:
-        return dict(value.items())  # an exception here is of a signal handler, which is to pass
+        return dict(value.items())  # only a signal handler can raise here: let it pass
     try:
         return {dimension: value[dimension] for dimension in value}
     except Exception as error:
@@ -149,7 +151,7 @@ def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lesser(one: AnyCost, other: AnyCost) -> AnyCost:
-    """The smaller amount of two, in each dimension, whichever of the two kinds both are.
+    """Return the smaller amount of two costs of either kind, in each dimension.
 
     >>> lesser(5, 4), lesser(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
     (4, Costs(tokens=5))
@@ -160,7 +162,7 @@ def lesser(one: AnyCost, other: AnyCost) -> AnyCost:
 
 
 def greater(one: AnyCost, other: AnyCost) -> AnyCost:
-    """The larger amount of two, in each dimension, whichever of the two kinds both are.
+    """Return the larger amount of two costs of either kind, in each dimension.
 
     >>> greater(5, 4), greater(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
     (5, Costs(tokens=6, calls=1))
@@ -171,7 +173,7 @@ def greater(one: AnyCost, other: AnyCost) -> AnyCost:
 
 
 def is_covered(there: AnyCost, cost: AnyCost) -> bool:
-    """Whether there is enough for `cost`, whichever of the two kinds both are.
+    """Whether `there` is enough for `cost`, for costs of either kind.
 
     >>> is_covered(5, 4), is_covered(Costs({"tokens": 5}), Costs({"tokens": 6}))
     (True, False)
@@ -182,7 +184,7 @@ def is_covered(there: AnyCost, cost: AnyCost) -> bool:
 
 
 def plain_cost(cost: AnyCost) -> str:
-    """`cost` in a message.
+    """Return the text of `cost` for messages.
 
     >>> plain_cost(20_000.0), plain_cost(Costs({"requests": 1, "tokens": 812})), plain_cost(Costs())
     ('20000', 'requests 1, tokens 812', '0')

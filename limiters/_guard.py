@@ -1,4 +1,4 @@
-"""The guard: how much longer than a period spending counts.
+"""The guard: the time for which spending counts in addition to a period.
 
 A start is noted just before the callback is entered, and the thread may be switched out between the
 two; CPython's switch interval is 5 ms. With long periods the guard of a shared limit is longer: its
@@ -9,15 +9,16 @@ the alternatives, and benchmarks/capacity.py shows the worst window.
 from __future__ import annotations
 
 GUARD_MS = 6
-"""Milliseconds; of a shared limit for each second of the period, and at least. All other constants
-about the guard, also those of the scripts in Redis, follow from this one."""
+"""The guard in milliseconds; of a shared limit, the milliseconds for each second of the period, and
+the smallest guard. All other constants about the guard, including those of the scripts in Redis,
+follow from this one."""
 
 GUARD = GUARD_MS / 1000
-"""The same in seconds, and as a share of the period."""
+"""The guard in seconds, and as a part of the period."""
 
 
 def guard_of(period: float, *, shared: bool) -> float:
-    """The guard of a limit, in seconds.
+    """Return the guard of a limit, in seconds.
 
     >>> guard_of(60.0, shared=False), guard_of(60.0, shared=True)
     (0.006, 0.36)

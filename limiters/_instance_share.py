@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from limiters._bound_share import BoundShare, RateShare, shares_of
+from limiters._bound_share import TRACE, BoundShare, RateShare, shares_of
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.permit_corrections import WORTH_ASKING
 from limiters._budgets.spend import Tenure, nothing
-from limiters._budgets.window import WindowLedger
+from limiters._budgets.window import ROOM, WindowLedger
 from limiters._costs import AnyCost, Costs
 from limiters._needs import Wanted, needs_of
 from limiters._support.float_error import covers
@@ -175,6 +175,10 @@ class InstanceShare:
         factor, first = self.terms.factor, self.terms.capacity
         return [factor, *(factor / first * one.terms.capacity for one in self.bounds[1:])]
 
+    def describe(self, label: str) -> None:
+        """Say this of itself, to people, from the next request on."""
+        self.profile = replace(self.profile, label=label)
+
     # What it may spend.
 
     def settle(self, now: float) -> float:
@@ -243,7 +247,13 @@ class InstanceShare:
             for one in self.bounds
         ]
         sampled = max((one.sampled(now) for one in self._rates), default=0.0)
-        return needs_of(wanted, max(self.interval, sampled))
+        needs = needs_of(wanted, max(self.interval, sampled))
+        return self._with_unasked(needs, TRACE, now) if any(needs) else needs
+
+    def _with_unasked(self, amounts: Sequence[float], part: float, now: float) -> list[float]:
+        """At least this part of each bound in which calls cost something that nobody estimated."""
+        both = zip(self.bounds, amounts, strict=True)
+        return [max(amount, bound.unasked(part, now)) for bound, amount in both]
 
     @property
     def asked(self) -> float:
@@ -401,7 +411,7 @@ class InstanceShare:
                 one.units = 0
 
     def _surplus(self, bound: BoundShare, now: float) -> int:
-        return 0 if self.reply is None or now >= self.until else bound.surplus(now)
+        return 0 if self.reply is None or now >= self.until else bound.returned(now)
 
     def _begin(self, request: Request, now: float) -> None:
         self.pending = request
@@ -449,6 +459,8 @@ class InstanceShare:
             self._asks_since = None
         elif self._asks_since is None:
             self._asks_since = now
+        if any(asks):
+            asks = self._with_unasked(asks, ROOM, now)
         self._seq += 1
         holds = any(one.units for one in self.bounds)
         return replace(

@@ -1,9 +1,9 @@
-"""What an instance needs of each bound, in the shape of its mix of operations. Pure.
+"""The need of an instance in each bound, by its mix of operations. Pure.
 
-Fair shares grow alike in all bounds (dominant resource fairness), so what an instance states has to
-fit together: what it could spend in a period of each bound if the limit were its own. Its *mix* is
-what waits and what it spent lately. The fastest flow of that mix which no bound stops is the most
-that it can need; where less than that waits, it needs less.
+Fair shares grow together in all bounds (dominant resource fairness), so the needs of an instance
+have to fit together: they are what it could spend in a period of each bound if it had the whole
+limit. Its *mix* is the cost that waits and that it spent recently. Its largest need is the fastest
+flow of that mix that all bounds allow; if less than that waits, it needs less.
 
 Calls in flight follow from the flow, too: an instance that is slowed down by a rate has fewer of
 them than it would have without, by the same factor.
@@ -18,22 +18,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is known of one bound."""
+    """The demand of one bound."""
 
     need: float
-    """What could be spent in a period, as far as this bound knows; of slots, the calls that could
-    run."""
+    """The cost that could be spent in a period, by this bound alone; for slots, the calls that
+    could run."""
     mix: float
-    """What waits, and what was spent lately; of slots, the calls that ran at peak."""
+    """The waiting and the recent cost; for slots, the calls that ran at peak."""
     lately: float
-    """What of the mix was spent lately; of slots, 0."""
+    """The recent part of the mix; for slots, 0."""
     capacity: float
     period: float
     slots: bool = False
 
 
 def needs_of(bounds: Sequence[Wanted], seconds: float) -> list[float]:
-    """What is needed of each bound. `seconds` is how long the mix was spent lately.
+    """Return the need of each bound. `seconds` is the time in which the recent part of the mix was
+    spent.
 
     >>> requests, tokens = Wanted(900, 900, 0, 60, 6.0), Wanted(360_000, 360_000, 0, 9_000, 6.0)
     >>> needs_of([requests, tokens], seconds=6.0)
@@ -61,8 +62,8 @@ def needs_of(bounds: Sequence[Wanted], seconds: float) -> list[float]:
 
 
 def _growth(rates: Sequence[Wanted]) -> float:
-    """How much more the whole mix is than what was spent of it. 0 if nothing was: then it is not
-    known how many calls it takes."""
+    """Return the ratio of the whole mix to its recent part. 0 if there is no recent part: then the
+    number of calls that it takes is unknown."""
     spent = math.fsum(one.lately * one.period / one.capacity for one in rates)
     mixed = math.fsum(one.mix * one.period / one.capacity for one in rates)
     return mixed / spent if spent > 0 else 0.0

@@ -1,10 +1,10 @@
-"""Numbers in messages, and numbers that are read again."""
+"""Texts of numbers: for messages, and to be read again without loss."""
 
 from __future__ import annotations
 
 
 def plain(number: float) -> str:
-    """`number` with all of its digits but those that are only the error of a float.
+    """Return `number` with all of its digits except those that are errors of floats.
 
     >>> plain(1234567.0), plain(0.1 + 0.2), plain(20_000)
     ('1234567', '0.3', '20000')
@@ -13,7 +13,7 @@ def plain(number: float) -> str:
 
 
 def exact(number: float) -> str:
-    """`number` in the shortest form that is read again as the same one.
+    """Return `number` in the shortest form that is read again as the same number.
 
     >>> exact(90_000.0), exact(0.1 + 0.2), exact(1e22)
     ('90000', '0.30000000000000004', '1e+22')

@@ -1,8 +1,8 @@
-"""What a Batcher asks of a rate limiter."""
+"""The interface of a rate limiter that a Batcher uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from limiters._budgets.spend import Spend
@@ -10,15 +10,20 @@ from limiters._costs import AnyCost
 from limiters._stats.tally import Source
 from limiters._support.clock import Clock
 from limiters.events import Event, Listener
+from limiters.leases._learned_costs import LearnedCost
 from limiters.limits import Limits
+
+LearnedSource = Callable[[], Sequence[LearnedCost]]
+"""Returns what was learned of costs: a bounded number, the one settled most often first."""
 
 
 class Grant(Protocol):
-    """One deal: up to `amount` may be spent now; what was not goes back when it is closed."""
+    """Capacity that was set aside: up to `amount` may be spent now; the rest is returned by
+    `close`."""
 
     @property
     def amount(self) -> AnyCost:
-        """What was granted."""
+        """The capacity that was granted."""
         ...
 
     def fits(self, cost: AnyCost) -> bool:
@@ -26,33 +31,34 @@ class Grant(Protocol):
         ...
 
     def spend(self, cost: AnyCost) -> Spend:
-        """Charges `cost` of it for a batch that is about to start: in all dimensions at one
-        instant.
+        """Charge `cost` of it for a batch that is about to start, in all dimensions at one instant.
 
-        Whoever runs the batch calls `started(now)` of what it returns as the callback begins, which
-        says whether it may, and `ended(now)` when it has returned; `cancel()` if it was not run
-        after all. A batch that is given up while its callback runs is `abandoned(now)` first.
+        The caller calls `started(now)` of the returned Spend when the callback begins, which
+        returns whether it may begin, and `ended(now)` when it has returned; `cancel()` if the
+        callback was not run. For a batch that is given up while its callback runs, it calls
+        `abandoned(now)` first.
         """
         ...
 
     def close(self) -> None:
-        """Gives back what was not spent."""
+        """Return the capacity that was not spent."""
         ...
 
 
 class Ending(Protocol):
-    """Something that was begun, and goes on until `end` is called."""
+    """A registration that lasts until `end` is called."""
 
     def end(self) -> None:
-        """Ends it. Idempotent."""
+        """End the registration. Idempotent."""
         ...
 
 
 @runtime_checkable
 class RateLimiter(Protocol):
-    """Who may spend how much, now. Implementations are thread-safe: Batchers may share one.
+    """Decides how much may be spent now. Implementations are thread-safe: Batchers may share one.
 
-    This is all that a Batcher and a Worker use of a limiter: they look for nothing else in it.
+    A Batcher and a Worker use only these properties and methods of a limiter. If it is a
+    ShowsLearnedCosts, they also give it what they learn of costs.
 
     Costs and capacities are numbers if the limit has one dimension (`limits.is_scalar`), and
     `Costs` by dimension if it has several.
@@ -60,64 +66,67 @@ class RateLimiter(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What it allows, by dimension, and each of its bounds."""
+        """The limits by dimension, with all bounds."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The clock by which `ready_at` tells times."""
+        """The clock of the times that `ready_at` returns."""
         ...
 
     @property
     def period(self) -> float:
-        """The seconds in which `capacity` may be spent once; of several windows, the longest."""
+        """The seconds in which `capacity` may be spent once; with several windows, of the
+        longest."""
         ...
 
     @property
     def evicted(self) -> bool:
-        """Whether an operator has shut it out: it gets no shared capacity any more."""
+        """Whether an operator has evicted it: then it gets no shared capacity any more."""
         ...
 
     @property
     def broken(self) -> Exception | None:
-        """What keeps it for good from getting more capacity; None if nothing does."""
+        """The error because of which it will never get more capacity; None if there is none."""
         ...
 
     @property
     def max_capacity(self) -> AnyCost:
-        """The most that could ever be had in one period; what costs more is refused. Of several
-        windows of a dimension, the one that allows least counts, here and in what follows."""
+        """The most that may ever be spent in one period; operations that cost more are refused.
+        With several windows of a dimension, the window that allows least counts, here and in the
+        following."""
         ...
 
     @property
     def capacity(self) -> AnyCost:
-        """What is held at present, for one period."""
+        """The capacity that it holds now, for one period."""
         ...
 
     @property
     def burst(self) -> AnyCost:
-        """What may go at once after a rest: dearer amounts have to gather first."""
+        """The largest cost that may be spent immediately after a rest: for larger costs capacity
+        has to gather first."""
         ...
 
     def give_me(self, target: AnyCost, claimant: object = None) -> None:
-        """Says how much waits to be spent. May lead to a larger capacity, later.
+        """Set how much waits to be spent, which may lead to a larger capacity later.
 
-        Several who share a limiter are told apart as claimants; their targets add up.
+        Users of one limiter are distinguished as claimants; their targets are added up.
         """
         ...
 
     def grant(self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None) -> Grant:
-        """Sets aside up to `up_to` of what may be spent now, possibly nothing.
+        """Set aside up to `up_to` of the capacity that may be spent now, possibly nothing.
 
-        `at_least` is an amount that has to come together in one piece. A `claimant` that is
-        granted less waits for its turn: while it waits, those behind it are granted nothing. Of
-        each dimension that is granted which is there; nothing is kept of one for the next grant
-        because another is lacking.
+        `at_least` is a cost that is needed in one piece. A `claimant` that is granted less waits
+        for its turn: while it waits, claimants behind it are granted nothing. Each dimension is
+        granted as far as it has capacity; no capacity of one dimension is kept for the next grant
+        because another one is short.
         """
         ...
 
     def ready_at(self, cost: AnyCost) -> float:
-        """When, by the limiter's clock, it is worth asking again for `cost`."""
+        """Return the time, by the limiter's clock, when a new request for `cost` may succeed."""
         ...
 
     @property
@@ -126,23 +135,32 @@ class RateLimiter(Protocol):
         ...
 
     def start(self) -> None:
-        """Begins to hold capacity."""
+        """Begin to hold capacity."""
         ...
 
     def stop(self) -> None:
-        """Gives back whatever it holds."""
+        """Return all capacity that it holds."""
         ...
 
     def add_wake_up(self, call: Callable[[], object]) -> Ending:
-        """Has `call()` called whenever it holds more, or less, or is stopped: at once, by any
-        thread, and never left out. `call` returns immediately."""
+        """Register `call`, which is called each time the limiter holds more or less capacity, or is
+        stopped: immediately, on any thread. `call` must return immediately."""
         ...
 
     def publish(self, source: Source) -> Ending:
-        """Tells others what `source()` counts, from now on, if it tells others anything."""
+        """Publish the counts that `source()` returns from now on, if the limiter publishes any."""
         ...
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them: for users, who may miss some
-        if they are slow."""
+        """Call `fn(event)` for the events named, or for all events. A slow listener may miss
+        some."""
+        ...
+
+
+@runtime_checkable
+class ShowsLearnedCosts(Protocol):
+    """A limiter that shows people what was learned of the costs that it is charged. Optional."""
+
+    def show_learned_costs(self, source: LearnedSource) -> Ending:
+        """Shows what `source()` returns, from now on. It is called now and then, in any thread."""
         ...

@@ -1,4 +1,4 @@
-"""What a limit allows: rates and numbers of calls in flight, by dimension."""
+"""Limits: rates and numbers of calls in flight, by dimension."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from keyword import iskeyword
 
 from limiters._bound_names import bound_names
 from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
-from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
+from limiters._limits_text import (
+    dimension_text,
+    plain_text,
+    read_dimensions,
+    read_number_or_text,
+)
 from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
@@ -45,20 +50,20 @@ __all__ = (
 )
 
 LONGEST_NAME = 40
-"""Characters of the name of a dimension: sixteen are stored as one text of limited length."""
+"""The longest name of a dimension: sixteen names are stored as one text of limited length."""
 
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.\-]{{0,{LONGEST_NAME - 1}}}")
 
 MAX_BOUNDS = 16
-"""How many bounds a limit has at most: one record of an instance has a part for each."""
+"""The largest number of bounds of a limit: the record of an instance has a part for each."""
 
 
-_NAMELESS = re.compile(r"(?P<amount>[\d.]+(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
-"""A limit of one dimension without a name, in a text."""
+_NAMELESS = re.compile(r"(?P<amount>\d+\.?\d*(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
+"""The text of a limit of one dimension without a name."""
 
 
 class Limits:
-    """Several limits at once, by dimension: a cost is charged to all of them, or to none.
+    """Several limits, by dimension. A cost is charged to all of them, or to none.
 
     >>> limits = Limits(requests=Rate(600, per=60, also=[Rate(10, per=1)]), calls=InFlight(20))
     >>> [str(bound) for bound in limits.bounds]
@@ -85,11 +90,11 @@ class Limits:
     """Whether there is one dimension, so that costs are plain numbers."""
 
     most: AnyCost
-    """The largest cost that could ever be spent at once: in each dimension, of its smallest
-    window."""
+    """The largest cost that could ever be granted: in each dimension the capacity of the window
+    that allows least."""
 
     nothing: AnyCost
-    """No cost, as this limit adds it up."""
+    """A cost of zero, in the form in which this limit adds costs up."""
 
     def __init__(self, /, **dimensions: Rate | InFlight) -> None:
         if not dimensions:
@@ -110,7 +115,7 @@ class Limits:
 
     @classmethod
     def of(cls, capacity: float | Limits, period: float = 1.0) -> Limits:
-        """Those that a number means: one dimension without a name."""
+        """Return the Limits of a number: one dimension without a name."""
         if isinstance(capacity, Limits):
             return capacity
         limits = cls.__new__(cls)
@@ -120,8 +125,8 @@ class Limits:
 
     @classmethod
     def parse(cls, text: str) -> Limits:
-        """The Limits that `text` means, as the command line, variables and files have them.
-        ArgumentError if it means none. `str()` writes them in the same way, and exactly.
+        """Return the Limits that `text` stands for, as the command line, variables and files have
+        them. ArgumentError if there are none. `str()` returns such a text, without loss.
 
         >>> limits = Limits.parse("requests=600/60s+10/1s,tokens=90000/60s,calls=20slots")
         >>> limits
@@ -130,7 +135,7 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        nameless = _NAMELESS.fullmatch(validation.text("text", text))
+        nameless = _NAMELESS.fullmatch(plain_text("text", validation.text("text", text)))
         if nameless:
             return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
         return cls(**read_dimensions("text", text).by_name("text"))
@@ -147,9 +152,9 @@ calls=InFlight(20))
         self._lasting = {bound.dimension for bound in self.bounds if bound.at_end or bound in slots}
 
     def with_capacity(self, name: str, capacity: object) -> Limits:
-        """These with other capacities, given as a number if there is one, or by the names of
-        windows and numbers of calls: those that are not named stay. The burst of a rate changes in
-        proportion. ArgumentError of the argument `name` if that is not possible.
+        """Return these limits with other capacities, given as a number if there is one, or by the
+        names of windows and numbers of calls: those that are not named stay. The burst of a rate
+        changes in proportion. ArgumentError of the argument `name` if that is not possible.
 
         >>> limits = Limits(requests=Rate(600, per=60, also=[Rate(10)]), calls=InFlight(5))
         >>> print(limits.with_capacity("capacity", {"requests/1s": 12, "calls": 6}))
@@ -177,8 +182,8 @@ calls=InFlight(20))
         return self.with_bounds(goal)
 
     def with_bounds(self, bounds: Sequence[tuple[float, float]]) -> Limits:
-        """These with another capacity and period, in seconds, of each bound. Bursts change in
-        proportion. ArgumentError if there is no such limit.
+        """Return these limits with another capacity and period, in seconds, of each bound. Bursts
+        change in proportion. ArgumentError if there is no such limit.
 
         >>> limits = Limits(calls=InFlight(5), tokens=Rate(600, per=60, burst=60))
         >>> print(limits.with_bounds([(6, 30.0), (300, 30.0)]))
@@ -195,47 +200,49 @@ calls=InFlight(20))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Their names; ("",) for a plain number."""
+        """The names of the dimensions; ("",) for a plain number."""
         return tuple(self._dimensions)
 
     def items(self) -> ItemsView[str, Rate | InFlight]:
-        """Each dimension, by its name."""
+        """Return each dimension by its name."""
         return self._dimensions.items()
 
     @property
     def period(self) -> float:
-        """The seconds of the longest window; if there is none, how long a call may last."""
+        """The seconds of the longest window; if there is none, the longest time of a call."""
         windows = [one.period for one in self.bounds if one.kind is BoundKind.RATE]
         return max(windows or [one.period for one in self.bounds])
 
     def smallest(self, amounts: Iterable[float]) -> AnyCost:
-        """Of an amount for each bound, the smallest of each dimension: as a cost."""
+        """Return, as a cost, the smallest amount of each dimension, from an amount for each
+        bound."""
         found: dict[str, float] = {}
         for bound, one in zip(self.bounds, amounts, strict=True):
             found[bound.dimension] = min(one, found.get(bound.dimension, math.inf))
         return next(iter(found.values())) if self.is_scalar else Costs(found)
 
     def by_bound(self, cost: AnyCost) -> tuple[float, ...]:
-        """What a cost, as `normal` returns it, is for each bound."""
+        """Return the amount of a cost, as `normal` returns it, for each bound."""
         if isinstance(cost, NUMBERS):
             return tuple(cost for _ in self.bounds)
         return tuple(cost.get(bound.dimension, 0) for bound in self.bounds)
 
     def sum(self, costs: Iterable[AnyCost]) -> AnyCost:
-        """Several costs as one; exact if there is one dimension."""
+        """Return the sum of costs; exact if there is one dimension."""
         return math.fsum(costs) if self.is_scalar else sum(costs, Costs())
 
     def checked(self, name: str, value: object) -> AnyCost:
-        """`value`, whatever it is, as a cost that this limit adds up: see `normal`."""
+        """Return any `value` as a cost that this limit adds up: see `normal`."""
         if type(value) in NUMBERS and 0 <= value <= MAX_AMOUNT and self._is_plain:  # type: ignore[operator]
-            return value  # what follows comes to the same
+            return value  # what follows would return the same
         return self.normal(name, checked_cost(name, value))
 
     def normal(self, name: str, cost: AnyCost) -> AnyCost:
-        """`cost` as this limit adds it up: a number if there is one dimension, Costs otherwise.
+        """Return `cost` as this limit adds it up: a number if there is one dimension, Costs
+        otherwise.
 
-        What it does not name costs nothing there. ArgumentError of the argument `name` if it names
-        a dimension that there is not, or none although there are several, or a part of a slot.
+        Dimensions that it does not name cost nothing. ArgumentError of the argument `name` if it
+        names an unknown dimension, or none although there are several, or a part of a slot.
         """
         if isinstance(cost, Costs):
             for dimension in cost:
@@ -251,9 +258,9 @@ calls=InFlight(20))
         raise self._without_dimension(name, cost)
 
     def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
-        """`value`, whatever it is, as the actual cost of a call that was estimated at `estimated`,
-        which counts for dimensions that it does not name. ArgumentError of the argument `name` if
-        it is not zero or more, or of a dimension that there is not or that counts calls in flight.
+        """Return any `value` as the actual cost of a call that was estimated at `estimated`, which
+        counts for dimensions that are not named. ArgumentError of the argument `name` if it is not
+        zero or more, or if it names an unknown dimension or one that counts calls in flight.
 
         >>> limits = Limits(requests=Rate(10), tokens=Rate(90_000, per=60))
         >>> limits.actual("actual", {"tokens": 1_034}, Costs({"requests": 1, "tokens": 4_500}))
@@ -282,9 +289,9 @@ calls=InFlight(20))
         return Costs({**estimated, **amounts} if isinstance(estimated, Costs) else amounts)
 
     def speed(self, capacity: AnyCost) -> AnyCost:
-        """How much of each rate comes in a second to a holder of `capacity`, which is given as
-        `smallest` does it: by the slowest of its windows. Calls in flight do not come by time: of
-        Costs they are left out, and as the only dimension they are there at once.
+        """Return how much of each rate a holder of `capacity`, which is given as `smallest` returns
+        it, gets in a second: by the slowest of its windows. Calls in flight do not depend on time:
+        they are left out of Costs, and are infinite as the only dimension.
 
         >>> Limits(calls=Rate(600, per=60, also=[Rate(20, per=1)])).speed(10)
         5.0
@@ -299,7 +306,7 @@ calls=InFlight(20))
         return next(iter(part.values()), math.inf) if self.is_scalar else Costs(part)
 
     def in_whole_slots(self, cost: AnyCost) -> AnyCost:
-        """`cost`, a calculated one, with calls in flight rounded up to whole ones."""
+        """Return a calculated `cost` with calls in flight rounded up to whole numbers."""
         if not self._slots:
             return cost
         if isinstance(cost, Costs):
@@ -307,16 +314,17 @@ calls=InFlight(20))
         return math.ceil(cost)
 
     def ends_of(self, cost: AnyCost) -> tuple[str, ...]:
-        """The dimensions of `cost` that last as long as a call, so that its end has to be known:
-        slots, and rates that count from the end."""
+        """Return the dimensions of `cost` that last as long as a call, so that its end has to be
+        reported: slots, and rates that count from the end."""
         if not self._lasting or not cost:
             return ()
         named = cost if isinstance(cost, Costs) else self.dimensions
         return tuple(name for name in self.dimensions if name in named and name in self._lasting)
 
     def check_call(self, name: str, cost: AnyCost, advice: str) -> None:
-        """Refuses the `cost` of a call, as `normal` returns it, that takes no slot although calls
-        are counted: they would run beside those that do. What costs nothing at all is no call.
+        """Refuse the `cost` of a call, as `normal` returns it, that takes no slot although calls
+        are counted: such calls would run in addition to those that are counted. A cost of zero is
+        allowed, since it is not a call.
 
         >>> limits = Limits(tokens=Rate(9_000), calls=InFlight(20))
         >>> limits.check_call("cost", Costs({"tokens": 5}), "give its Watcher a batch_cost")
@@ -332,8 +340,8 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
             raise ArgumentError(name, dict(cost), requirement, advice)
 
     def check_longest_call(self, name: str, longest: float, cost: AnyCost | None = None) -> None:
-        """Refuses calls that may last longer than the limit goes by; those that cost nothing in a
-        dimension where that matters may."""
+        """Refuse calls that may last longer than the limit's max_operation_time, if they cost
+        something in a dimension that lasts as long as a call."""
         for bound in self.bounds:
             counts = bound.dimension in self._lasting and longest > bound.max_operation_time
             if counts and (cost is None or bound.dimension in self.ends_of(cost)):
@@ -353,8 +361,7 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
 
     @property
     def tightest_windows(self) -> Mapping[str, str]:
-        """The name of the window that allows least, of each dimension of which it is not the
-        longest.
+        """The name of the window that allows least, for each dimension where it is not the longest.
 
         >>> Limits(requests=Rate(600, per=60, also=[Rate(10)]), tokens=Rate(5)).tightest_windows
         {'requests': 'requests/1s'}
@@ -370,7 +377,7 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
 
     def _advice(self, unknown: str) -> str:
-        """What was meant by a dimension that there is not, as far as can be known."""
+        """Return a suggestion for an unknown dimension."""
         if "" in self._dimensions:
             return ""
         dimension, is_window, _ = unknown.partition("/")
@@ -401,7 +408,8 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
 
 
 def read_limits(option: str, text: str) -> float | Limits:
-    """The number or the Limits that `text` means. ArgumentError of the `option` if it means none.
+    """Return the number or the Limits that `text` stands for. ArgumentError of the `option` if
+    there are none.
 
     >>> read_limits("capacity", "20_000")
     20000.0
@@ -415,8 +423,8 @@ def read_limits(option: str, text: str) -> float | Limits:
 
 
 def _check_name(name: object) -> None:
-    """Refuses what could not be told apart where limits are written as a text, or would affect a
-    terminal, a line of a log or a metric where the name is shown."""
+    """Refuse a name that would be ambiguous where limits are written as a text, or that would
+    affect a terminal, a line of a log or a metric where it is shown."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ArgumentError(
             "the name of a dimension",

@@ -31,7 +31,7 @@ def _capacity(name: str, value: object) -> float | Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class ProvisionedOptions(ConvertedOptions):
-    """Those of a ProvisionedResource."""
+    """The options of a ProvisionedResource."""
 
     max_capacity: float | Limits = field(
         kw_only=False,
@@ -43,21 +43,21 @@ class ProvisionedOptions(ConvertedOptions):
     period: Seconds = field(
         default=1.0,
         metadata=about(
-            "in which a number may be spent; Limits say so themselves", seconds, unit="s"
+            "the time in which a number may be spent; Limits have their own",
+            seconds,
+            unit="s",
         ),
     )
-    clock: Clock | None = field(
-        default=None, metadata=about("what tells the time, a ManualClock in tests")
-    )
+    clock: Clock | None = field(default=None, metadata=about("the clock, a ManualClock in tests"))
 
 
 @lists(ProvisionedOptions)
 class ProvisionedResource(Resource):
-    """Never more than `max_capacity` in any `period`, by whatever Batchers share it.
+    """Allows at most `max_capacity` in any `period`, to all Batchers that share it.
 
-    With `Limits` it keeps several limits at once, each window and each number of calls in flight
-    exactly. It knows no other process: several of them need a shared limit instead. In a forked
-    child it starts over, as a limit of that process. Thread-safe.
+    With `Limits` it keeps several limits, each window and each number of calls in flight exactly.
+    It holds for one process: use a shared limit for several. In a forked child it starts over, as a
+    limit of that process. Thread-safe.
 
     >>> from limiters import InFlight, Limits, ProvisionedResource, Rate
     >>> limiter = ProvisionedResource(20_000)        # 20,000 request units a second
@@ -90,31 +90,31 @@ class ProvisionedResource(Resource):
 
     @property
     def limits(self) -> Limits:
-        """What it allows, by dimension, and each of its bounds."""
+        """The limits by dimension, with all bounds."""
         return self._limits
 
     @property
     def max_capacity(self) -> AnyCost:
-        """What may be spent in one period; with several windows, in the one that allows least."""
+        """The capacity of one period; with several windows, of the window that allows least."""
         return self._limits.most
 
     @property
     def period(self) -> float:
-        """The seconds in which it may be spent; of several windows, the longest."""
+        """The seconds in which it may be spent; with several windows, of the longest."""
         return self._limits.period
 
     @property
     def capacity(self) -> AnyCost:
-        """The same: all of it is held from the start."""
+        """The capacity of one period: all of it is held from the start."""
         return self._limits.most
 
     @property
     def burst(self) -> AnyCost:
-        """What may go at once after a rest."""
+        """The largest cost that may be spent immediately after a rest."""
         return self._ledger.burst(self._clock.now())
 
     def standing(self) -> Standing:
-        """What it allows, what waits, what was spent."""
+        """Return its capacity, what waits and what was spent."""
         with self._lock:
             now = self._clock.now()
             return Standing(
@@ -145,13 +145,13 @@ class ProvisionedResource(Resource):
         self._changed()
 
     def _leave(self) -> None:
-        pass  # nothing was taken from anybody
+        pass  # its capacity belongs to this process alone
 
     def _follow_demand(self) -> None:
-        pass  # a fixed capacity does not
+        pass  # a fixed capacity does not follow demand
 
     def set_capacity(self, capacity: float | Mapping[str, float]) -> None:
-        """Changes the limit from now on; what was spent under the old one still counts.
+        """Change the capacity; costs that were spent before still count.
 
         Limits of several dimensions or windows take a mapping by their names, as in `{"tokens":
         90_000, "requests/1s": 12}`: those that are not named stay as they are. The burst of a rate
@@ -167,7 +167,7 @@ class ProvisionedResource(Resource):
     def grant(
         self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None
     ) -> ProvisionedGrant:
-        """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        """Set aside up to `up_to` of the capacity that may be spent now, possibly nothing."""
         up_to = self._limits.checked("up_to", up_to)
         at_least = self._limits.checked("at_least", at_least)
         with self._lock:
@@ -184,7 +184,8 @@ class ProvisionedResource(Resource):
         return ProvisionedGrant(self, free)
 
     def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
-        """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn."""
+        """Charge `cost` as begun now, if there is capacity; otherwise `claimant` waits for its
+        turn."""
         with self._lock:
             now = self._clock.now()
             free = self._limits.nothing
@@ -200,28 +201,29 @@ class ProvisionedResource(Resource):
             return True
 
     def ready_at(self, cost: AnyCost) -> float:
-        """When it is worth asking again for `cost`."""
+        """Return the time when a new request for `cost` may succeed."""
         cost = self._limits.checked("cost", cost)
         with self._lock:
             return self._ledger.ready_at(cost, self._clock.now())
 
     def publish(self, source: Source) -> Publication:
-        """Nobody looks at a limit of one process from outside: `source` is not asked."""
+        """Return a publication that never calls `source`: a limit of one process is not shown
+        outside."""
         return Publication(Tally(), source)
 
     def charge(self, cost: AnyCost) -> Spend:
-        """Charges `cost` of what a grant holds."""
+        """Charge `cost` of the capacity that a grant holds."""
         with self._lock:
             return self._ledger.charge(cost, self._clock.now())
 
     def give_back(self, unused: AnyCost) -> None:
-        """Takes back what a grant did not spend."""
+        """Take back capacity that a grant did not spend."""
         with self._lock:
             self._ledger.release(unused)
 
 
 class ProvisionedGrant:
-    """One deal with a ProvisionedResource, for the one thread that made it."""
+    """Capacity that was set aside, for the one thread that requested it."""
 
     def __init__(self, limiter: ProvisionedResource, amount: AnyCost) -> None:
         self.amount = amount
@@ -233,12 +235,12 @@ class ProvisionedGrant:
         return is_covered(self.amount, cost)
 
     def spend(self, cost: AnyCost) -> Spend:
-        """Charges `cost` of it for a batch that is about to start."""
+        """Charge `cost` of it for a batch that is about to start."""
         self._unused = self._unused - cost
         return self._limiter.charge(cost)
 
     def close(self) -> None:
-        """Gives back what was not spent."""
+        """Return the capacity that was not spent."""
         unused, self._unused = self._unused, self.amount * 0
         self._limiter.give_back(unused)
 

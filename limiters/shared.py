@@ -23,6 +23,7 @@ from limiters._sharing.asking import Asking
 from limiters._sharing.bound_standings import bound_standings
 from limiters._sharing.budget import SharedBudget
 from limiters._sharing.grant import SharedGrant
+from limiters._sharing.learned_notes import LearnedNotes
 from limiters._sharing.options import SharedResourceOptions
 from limiters._sharing.provisioning import Provisioning
 from limiters._sharing.share_events import Announcements
@@ -33,6 +34,7 @@ from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, in_seconds, seconds
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
+from limiters.leases._learned_costs import with_costs
 from limiters.leases._messages import (
     Kind,
     Reply,
@@ -44,6 +46,7 @@ from limiters.leases._messages import (
 )
 from limiters.leases._totals import counters_of
 from limiters.leases.protocol import LeaseManager
+from limiters.limiter import Ending, LearnedSource
 from limiters.limits import Limits
 
 _log = logging.getLogger("limiters.shared")
@@ -51,9 +54,10 @@ _log = logging.getLogger("limiters.shared")
 
 @lists(SharedResourceOptions)
 class SharedResource(Resource):
-    """A capacity of its own, and a share of one that all instances of a limit have together.
+    """A share of a capacity that all instances of a limit share, and a reserved capacity of its
+    own.
 
-    Thread-safe. In a forked child it begins anew, as another instance that is not started.
+    Thread-safe. In a forked child it starts over, as another instance that is not started.
 
     >>> from limiters import MemoryLeaseManager, SharedResource
     >>> limiter = SharedResource(
@@ -85,25 +89,27 @@ class SharedResource(Resource):
         self._budget = SharedBudget(self._shared_limits, self._reserved, self._changed)
         self._sync_seconds = Histogram(SECONDS)
         self._sync_failures = 0
+        self._member = f"{socket.gethostname()}:{os.getpid()}"
+        self._learned = LearnedNotes()
         self._begin_share(self._terms)
         self._provisioning = Provisioning()
         self._tally = Tally(counters_of(self._shared_limits.dimensions))
         self._wakes_at = -1.0
         self._asking: Asking | None = None
-        self._said_twice = False
-        """Whether its totals were said once more at the end."""
+        self._sent_twice = False
+        """Whether its totals were sent a second time at the end."""
         self._evicted = self._refused = False
         self._broken: Exception | None = None
 
     def _begin_share(self, terms: Terms) -> None:
-        """Takes part as somebody who was never heard of; what is reserved goes on."""
+        """Take part under a new identity. Reserved capacity and its spending stay."""
         self._share = InstanceShare(
             uuid.uuid4().hex[:16],
             terms,
             interval=self._interval,
             bounds=self._shared_limits.bounds,
             freed=self._changed,
-            label=f"{socket.gethostname()}:{os.getpid()}",
+            label=with_costs(self._member, self._learned.costs),
             weight=weight_units(self._options.weight),
         )
         self._budget.join(self._share)
@@ -121,39 +127,40 @@ class SharedResource(Resource):
             f"lease_manager={self._manager!r})"
         )
 
-    # What there is.
+    # Its capacity.
 
     @property
     def instance(self) -> str:
-        """The name under which it takes part, until it begins anew."""
+        """The identity under which it takes part, until it takes a new one."""
         return self._share.instance
 
     @property
     def limits(self) -> Limits:
-        """What it allows, by dimension: all that is shared, and what is reserved."""
+        """The limits by dimension: the whole shared capacity plus the reserved capacity."""
         return self._budget.allowed
 
     @property
     def max_capacity(self) -> AnyCost:
-        """What could be had at most in one period: all that is shared, and what is reserved."""
+        """The most that it could spend in one period: the whole shared capacity plus the
+        reserved."""
         return self._budget.most
 
     @property
     def period(self) -> float:
-        """The seconds in which it may be spent; of several windows, the longest."""
+        """The seconds in which it may be spent; with several windows, of the longest."""
         return self._budget.period
 
     @property
     def capacity(self) -> AnyCost:
-        """What is held now, for one period."""
+        """The capacity that it holds now, for one period."""
         with self._lock:
             return self._budget.there(self._clock.now()) + self._reserved
 
     @property
     def partitions(self) -> float:
-        """How many partitions are held now, with a fraction: what is leased is an exact share of
-        the limit, and a partition is how people see it. Of several dimensions, it is the one of
-        which it holds the largest part."""
+        """How many partitions it holds now, with a fraction, since the leased amount is an exact
+        part of the limit. With several dimensions, of the dimension of which it holds the largest
+        part."""
         with self._lock:
             return self._partitions_held(self._clock.now())
 
@@ -164,22 +171,25 @@ class SharedResource(Resource):
 
     @property
     def evicted(self) -> bool:
-        """Whether an operator has shut this instance out: it gets nothing shared any more."""
+        """Whether an operator has evicted this instance: then it gets no shared capacity any
+        more."""
         return self._evicted
 
     @property
     def broken(self) -> Exception | None:
-        """What has ended its asking for shared capacity, for good: only a new one asks again."""
+        """The error that has ended its requests for shared capacity for good: make a new
+        limiter."""
         return self._broken
 
     @property
     def burst(self) -> AnyCost:
-        """What may go at once after a rest; of one partition, if there is nothing to spend yet."""
+        """The largest cost that may be spent immediately after a rest; of one partition, if it
+        holds nothing yet."""
         with self._lock:
             return self._budget.burst(self._clock.now())
 
     def standing(self) -> Standing:
-        """What it holds, wants and has spent."""
+        """Return what it holds, needs and has spent."""
         with self._lock:
             now = self._clock.now()
             shared = self._budget.shared(now)
@@ -193,7 +203,7 @@ class SharedResource(Resource):
                 max=self._budget.most,
                 demand=self._demand,
                 bounds=bounds,
-                member=share.profile.label,
+                member=self._member,
                 spent_shared=self._shared_limits.smallest(one.spent_shared for one in bounds),
                 spent_reserved=self._shared_limits.smallest(one.spent_reserved for one in bounds),
                 partitions_held=self._partitions_held(now),
@@ -214,7 +224,7 @@ class SharedResource(Resource):
                 sync_seconds=self._sync_seconds.copy(),
             )
 
-    # Asking for capacity.
+    # Requests for capacity.
 
     def _follow_demand(self) -> None:
         self._want(self._clock.now())
@@ -222,7 +232,7 @@ class SharedResource(Resource):
     def grant(
         self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None
     ) -> SharedGrant:
-        """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        """Set aside up to `up_to` of the capacity that may be spent now, possibly nothing."""
         limits, budget = self._shared_limits, self._budget
         up_to = limits.checked("up_to", up_to)
         at_least = limits.checked("at_least", at_least)
@@ -235,7 +245,7 @@ class SharedResource(Resource):
             parts = there.up_to(up_to)
             if is_covered(parts.amount, at_least) or claimant is None:
                 if self._turns.end(claimant):
-                    self._want(now)  # it gathers no longer, or for something else
+                    self._want(now)  # it no longer gathers, or gathers for another claimant
             else:
                 until = self._ready_at(at_least, now) + GRACE
                 self._turns.wait(claimant, at_least, until)
@@ -247,7 +257,8 @@ class SharedResource(Resource):
             return SharedGrant(self._lock, self._clock, budget.purse, self._share.tenure, parts)
 
     def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
-        """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn."""
+        """Charge `cost` as begun now, if there is capacity; otherwise `claimant` waits for its
+        turn."""
         budget = self._budget
         cost = self._shared_limits.checked("cost", cost)
         with self._lock:
@@ -270,7 +281,7 @@ class SharedResource(Resource):
             return True
 
     def ready_at(self, cost: AnyCost) -> float:
-        """When it is worth asking again for `cost`, as far as is known: capacity may come."""
+        """Return the time when a new request for `cost` may succeed. Capacity may come earlier."""
         cost = self._shared_limits.checked("cost", cost)
         with self._lock:
             now = self._clock.now()
@@ -278,13 +289,14 @@ class SharedResource(Resource):
             return self._ready_at(cost, now)
 
     def _ready_at(self, cost: AnyCost, now: float) -> float:
-        if self._budget.lacks(cost, now):  # until more comes, nobody is in its way
+        if self._budget.lacks(cost, now):  # its cost does not fit before more comes
             return now + self._interval
         return self._budget.purse.ready_at(cost, now)
 
     def _want(self, now: float) -> None:
-        """Passes on what is wanted of the shared capacity; wakes the thread that has to ask."""
-        # Also when the lease manager, which is told nothing any more, has forgotten it.
+        """Pass the demand for shared capacity to the share, and wake the thread that sends
+        requests."""
+        # An evicted instance demands nothing, even after the lease manager has deleted its record.
         waiting = self._shared_limits.nothing if self._evicted else self._demand
         self._budget.unreserved(waiting, self._turns.gathering(now), now)
         if self._share.next_call(now) < self._wakes_at:
@@ -294,15 +306,22 @@ class SharedResource(Resource):
         if self._asking is not None:
             self._asking.wake()
 
-    # Telling what was done.
+    # Publishing counts.
 
     def publish(self, source: Source) -> Publication:
-        """Tells all who look at the limit what `source()` counts, with the requests that are sent
-        anyway: a mapping of names (limiters.leases.COUNTERS) to numbers that only grow.
+        """Publish the counts of `source()` with the limit: a mapping of names
+        (limiters.leases.COUNTERS) to numbers that only grow. They are sent with the requests that
+        are sent anyway.
 
-        A Batcher does so by itself. `end()` of what it returns asks a last time. Thread-safe.
+        A Batcher does so by itself. `end()` of the returned publication reads `source()` a last
+        time. Thread-safe.
         """
         return self._tally.publish(source)
+
+    def show_learned_costs(self, source: LearnedSource) -> Ending:
+        """Shows what `source()` returns in `dispatcher limit show`, with the requests that are sent
+        anyway. A Batcher does so by itself. Thread-safe."""
+        return self._learned.add(source)
 
     def _unreported(self, read: tuple[float, ...], now: float) -> tuple[float, ...]:
         budget = self._budget
@@ -313,9 +332,10 @@ class SharedResource(Resource):
     # Changing it.
 
     def set_shared_capacity(self, capacity: float | Mapping[str, float]) -> None:
-        """Changes what all instances share, for all of them; a raise as the `ramp` says. Of several
-        dimensions by their names, as in `{"tokens": 90_000}`; `"requests/1s"` is the window of a
-        second of a dimension that has several. Those that are not named stay.
+        """Change the shared capacity for all instances. A raised capacity follows the `ramp`.
+        Limits of several dimensions take a mapping by their names, as in `{"tokens": 90_000}`;
+        `"requests/1s"` is the window of one second of a dimension that has several. Those that are
+        not named stay.
 
         Raises LeaseManagerError if the lease manager cannot be reached.
         """
@@ -327,7 +347,9 @@ class SharedResource(Resource):
             )
         own = self._terms
         changed = self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp))
-        if not changed and isinstance(capacity, Mapping):  # it is gone: made once more, and changed
+        if not changed and isinstance(
+            capacity, Mapping
+        ):  # it is gone: make it again, and change it
             self._manager.set_terms(
                 capacity=self._shared_limits, factor=own.factor, lease_time=own.lease / 1000
             )
@@ -344,26 +366,26 @@ class SharedResource(Resource):
             self._wake()
 
     def set_reserved_capacity(self, capacity: float | Mapping[str, float]) -> None:
-        """Changes what this instance may spend beside what is shared; by dimension, where there are
-        several: those that are not named have none."""
+        """Change the capacity that this instance may spend in addition to its share. With several
+        dimensions it is a mapping; dimensions that are not named have none."""
         reserved = self._shared_limits.checked("capacity", capacity)
         with self._lock:
             self._reserved = reserved
             self._budget.reserve(reserved)
             self._want(self._clock.now())
             self._wake()
-        if self._manager is None:  # else its thread tells
+        if self._manager is None:  # otherwise the thread of its requests announces it
             self._announce.capacity(reserved)
         self._changed()
 
-    # Its life.
+    # Starting and stopping.
 
     def wait_until_provisioned(self, timeout: Seconds = 5.0) -> float:
-        """Waits until the lease manager has answered, as `start()` does not. Thread-safe.
+        """Wait until the lease manager has answered, which `start()` does not. Thread-safe.
 
-        Returns the seconds until something can be granted, 0 as a rule. If there is no answer
-        within `timeout`, raises LeaseManagerError with what was wrong with the last request; the
-        limiter goes on asking all the same. LimiterStoppedError if it is stopped meanwhile.
+        Return the seconds until something can be granted, usually 0. If there is no answer within
+        `timeout`, raise LeaseManagerError with the problem of the last request; the limiter
+        continues to send requests. LimiterStoppedError if it is stopped meanwhile.
         """
         timeout = seconds("timeout", timeout, zero=True)
         if not self._started:
@@ -388,19 +410,22 @@ class SharedResource(Resource):
 
     def _leave(self) -> None:
         self._provisioning.end()
-        # Whoever keeps the leases may not answer at all: they run out by themselves.
+        # The lease manager may not answer at all: leases expire by themselves.
         if self._asking is not None and not self._asking.end(self._terms.lease / 1000):
             facts = {"happening": "stopped-without-leases", "limit": self._name}
             _log.warning("%r does not answer; stopped without it", self._manager, extra=facts)
 
-    # The thread that asks.
+    # The thread that sends requests.
 
     def _next_request(self) -> tuple[Request | None, float | None]:
-        """The request that is due, or how long to wait for one."""
-        read = self._tally.read()  # without the lock: it asks others
+        """Return the request that is due, or how long to wait for one."""
+        read = self._tally.read()  # without the lock, since it calls sources
+        has_learned = self._learned.look(self._clock.now())
         self._line.tidy()
         with self._lock:
             now = self._clock.now()
+            if has_learned:
+                self._share.describe(with_costs(self._member, self._learned.costs))
             self._wakes_at = -1.0
             self._want(now)
             there = self._budget.there(now)
@@ -421,7 +446,7 @@ class SharedResource(Resource):
             reply = manager.sync(request)
             if not isinstance(reply, Reply):
                 raise LeaseManagerError(f"{manager!r} gave {reply!r} in place of a Reply")
-        except BaseException as error:  # whatever it is, this process's own work goes on
+        except BaseException as error:  # after any error the work of this process goes on
             with self._lock:
                 self._sync_failures += 1
                 self._share.unanswered(self._clock.now())
@@ -457,7 +482,7 @@ class SharedResource(Resource):
         self._tell_capacity(held, there)
 
     def _missing(self, reply: Reply) -> float:
-        """How many partitions were wanted and not granted."""
+        """Return how many partitions were requested and not granted."""
         return self._share.partitions_missing if reply.short else 0.0
 
     def _tell_capacity(self, held: float, there: AnyCost) -> None:
@@ -466,33 +491,34 @@ class SharedResource(Resource):
             self._changed()
 
     def _last_request(self) -> tuple[Request | None, float | None]:
-        """The next of the requests that give back what is held, or how long to wait for it. If it
-        had been given up meanwhile, its totals were not counted: it says them once more."""
+        """Return the next of the requests that return capacity at the end, or how long to wait for
+        it. If the server had given this instance up meanwhile, its totals were not counted: send
+        them a second time."""
         share, read = self._share, self._tally.read()
         with self._lock:
             now = self._clock.now()
             due = share.next_leave(now) if share.reply is not None or share.pending else math.inf
             unreported = self._unreported(read, now)
-            if share.left and share.pending is None and unreported and not self._said_twice:
+            if share.left and share.pending is None and unreported and not self._sent_twice:
                 due = now
             if due > now:
                 self._announce.capacity(self._reserved)
                 return None, None if due == math.inf else due - now
             if share.pending is not None:
                 return share.compose(now), None
-            self._said_twice = share.left
+            self._sent_twice = share.left
             return share.leave(now, unreported), None
 
     def _changed(self) -> None:
         super()._changed()
-        if self._stopped:  # what a call held that has ended goes back
+        if self._stopped:  # the slot of a call that has ended is returned
             self._wake()
 
     def _failed(self, error: Exception) -> None:
         self._broken = error
         self._provisioning.failed(error)
         self._provisioning.end()
-        message = "no shared capacity is asked for any more"
+        message = "no shared capacity is requested any more"
         facts = {"happening": "asking-broke", "limit": self._name}
         _log.critical(message, exc_info=error, extra=facts)
         self._emitter.emit(events.ERROR, 0, f"{message}: {error!r}", error)

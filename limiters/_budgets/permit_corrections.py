@@ -97,7 +97,8 @@ class PermitCorrections:
         for one, charge in ready:
             if charge.wave == wave:  # of an earlier one nothing is left
                 self._refund(one, charge, refunds, moved)
-        self._sent_debts = [one for one in self._owed if now - one[0] < terms.counts / 1000]
+        counting = [one for one in self._owed if now - one[0] < terms.counts / 1000]
+        self._sent_debts = latest(counting, max(terms.capacity, terms.in_force))
         self._owed = []
         return Corrections(
             in_slices(self._sent_debts, now, terms.period),
@@ -194,6 +195,22 @@ def _refund_of(one: ReportedUse) -> float:
     if one.use.age == UNKNOWN:
         return one.use.charged
     return min(one.use.charged, max(0.0, one.counted - one.use.entry.counts))
+
+
+def latest(debts: Iterable[tuple[float, float]], most: float) -> list[tuple[float, float]]:
+    """The latest of (when, cost), up to a sum of `most`. That much keeps a window full for as long
+    as all of them would; a coordinator believes no more, and would take a part of each.
+
+    >>> latest([(1.0, 80.0), (3.0, 60.0), (2.0, 60.0)], 100.0)
+    [(3.0, 60.0), (2.0, 40.0)]
+    """
+    found: list[tuple[float, float]] = []
+    for at, cost in sorted(debts, reverse=True):
+        if most <= 0:
+            break
+        found.append((at, min(cost, most)))
+        most -= cost
+    return found
 
 
 def in_slices(

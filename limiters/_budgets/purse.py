@@ -134,8 +134,10 @@ class Purse:
         return self.reserved if self.reserved.capacity > self.shared.capacity == 0 else self.shared
 
     def in_debt_until(self, now: float) -> float:
-        """Until when batches that are to cost nothing here wait nevertheless; now, as a rule."""
-        return max(self.reserved.in_debt_until(now), self.shared.in_debt_until(now))
+        """Until when batches that are to cost nothing here wait nevertheless; now, as a rule. A
+        permit was granted since there was room, whatever this instance knows."""
+        shared = now if self.permit.available(now) else self.shared.in_debt_until(now)
+        return max(self.reserved.in_debt_until(now), shared)
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""

@@ -45,6 +45,10 @@ costs less in the end, is exact to a billionth of the limit: other entries keep 
 LEAST_LIKELY = 0.02
 """It is expected that calls cost at least this part of an estimate."""
 
+ROOM = 1e-3
+"""The part of a shared limit that has to be free before calls begin that cost something although
+they were estimated to cost nothing."""
+
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
 depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
@@ -91,10 +95,12 @@ class WindowLedger:
         self.excess_until = -math.inf
         """Until when something counts that calls have cost beyond the estimate."""
         self._unasked_until = -math.inf
-        """Until when something counts of calls that were estimated to cost nothing here."""
+        """Until when something counts of calls that were estimated to cost nothing here; of a
+        shared ledger, for as long as it exists: others make such calls, too."""
         self.owed: list[tuple[float, float]] = []
         """(when, cost) of what calls cost beyond the estimate, as far as their entries have gone
-        to others since: of a shared ledger."""
+        to others since, or it is more than is held and nothing was estimated: of a shared
+        ledger."""
         self.even_burst = burst
         """The share of the capacity that may go at once after a rest."""
         self._shared = shared
@@ -110,9 +116,10 @@ class WindowLedger:
         self._expiries: list[int] = []
         self._paid_until = -math.inf
         self._likely = 1.0
-        """Which part of an estimate calls have cost lately. The pace is that of true costs: with
-        that of estimates, no more calls would run at once than a burst is worth, however little of
-        it they cost. The window counts estimates in full."""
+        self._likely_until = self._looked_at = -math.inf
+        """Which part of an estimate calls have cost lately, and until when that is known. The pace
+        is that of true costs: with that of estimates, no more calls would run at once than a
+        burst is worth, however little of it they cost. The window counts estimates in full."""
         self._total = 0.0
 
     def _measure_in(self, period: float) -> None:
@@ -210,6 +217,7 @@ class WindowLedger:
 
     def _learn(self, estimated: float, counts: float) -> None:
         """How much of an estimate a call costs: of what was estimated in the last period or so."""
+        self._likely_until = self._looked_at + self._life
         weight = min(1.0, estimated / self.capacity) if self.capacity else 1.0
         likely = self._likely + (min(1.0, counts / estimated) - self._likely) * weight
         self._likely = max(LEAST_LIKELY, likely)
@@ -225,8 +233,8 @@ class WindowLedger:
         self.settlements.awaited = True  # first: what is settled from here on wakes who waits
         if not self.capacity:
             return now + self.period if cost else now
-        ready = max(now, self._paid_until + (cost + self._held) * self._likely / self._rate)
         excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
+        ready = max(now, self._paid_until + (cost + self._held) * self._likely / self._rate)
         if excess <= 0:
             return ready
         for expires, freed in self._coming_free(now):
@@ -251,7 +259,10 @@ class WindowLedger:
             self._note_starts()
         if now >= self._unasked_until:
             return now
-        excess = self.spent(now) - self.capacity * ALL_BUT_ERROR
+        if self._shared and not self.capacity:  # how much is left to others is not known here
+            return max(now, self.excess_until)
+        full = 1 - ROOM if self._shared else ALL_BUT_ERROR
+        excess = self.spent(now) - self.capacity * full
         for expires, freed in self._coming_free(now):
             if excess <= 0:
                 break
@@ -283,6 +294,9 @@ class WindowLedger:
         if self._to_settle:
             self._note_settlements(now)
         self._note_starts()
+        if self._likely != 1.0 and now >= self._likely_until:
+            self._likely = 1.0  # after a rest, the burst is that of estimates
+        self._looked_at = now
         while self._expiries and self._expires(self._expiries[0]) <= now:
             # In this order, here and where something begins: whatever counts has an expiry, also
             # if an interrupt comes in between.
@@ -341,6 +355,8 @@ class WindowLedger:
         """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
         and (time stamp, cost) of what is inherited."""
         self.spent(now)
+        if part >= 1:  # what is known of debts goes away with it
+            self.excess_until = max(self.excess_until, self.in_debt_until(now))
         self._stay = self._stay.less(part)
         return self._take(part), self.inherited.split(part)
 
@@ -367,11 +383,12 @@ class WindowLedger:
             before = self._started.get(slice_, 0.0)
             if spend.cost > spend.estimated:
                 self._note_excess(spend, self._expires(slice_))
+            kept = self._kept_of(spend, spend.cost, spend.stamp)
             if spend.place is None:  # from here on without a call, so that it is counted once
-                if spend.cost:
-                    self._started[slice_] = before + spend.cost
+                if kept:
+                    self._started[slice_] = before + kept
                 self._total += spend.estimated
-                spend.entered = spend.noted = spend.cost
+                spend.entered, spend.noted = kept, spend.cost
                 spend.place = place
                 spend.cost = 0
         # One by one: other calls may begin, or be charged, while this runs.
@@ -408,7 +425,7 @@ class WindowLedger:
         counting = self._expires(slice_) > now
         here = 0.0
         if counting and change > 0:
-            here = change * stayed
+            here = self._kept_of(entry, change * stayed, now)
             slice_ = self._slice_of(entry.stamp)
             self._note_excess(entry, self._expires(slice_))
             if stayed < 1:
@@ -424,11 +441,28 @@ class WindowLedger:
         if counting:
             self._pace_again(entry, counts, stayed, now)
 
+    def _kept_of(self, entry: BudgetEntry, cost: float, now: float) -> float:
+        """How much of a cost counts here. Who shares a limit may hold little or nothing of what
+        calls were estimated not to cost: what has no room there is owed to all."""
+        if entry.estimated or not self._shared or not cost:
+            return cost
+        assert entry.stamp is not None
+        counting = math.fsum(self._started.values()) + self.inherited.total(now)
+        kept = min(cost, max(0.0, self.capacity - counting))
+        if kept < cost:
+            self.owed.append((self._slice_of(entry.stamp) * self._slice, cost - kept))
+        return kept
+
     def _note_excess(self, entry: BudgetEntry, until: float) -> None:
         """`entry` counts for more than was charged, until then at least."""
         self.excess_until = max(self.excess_until, until)
         if not entry.estimated:
-            self._unasked_until = max(self._unasked_until, until)
+            unasked = math.inf if self._shared else until
+            self._unasked_until = max(self._unasked_until, unasked)
+
+    def is_unasked(self, now: float) -> bool:
+        """Whether calls that were estimated to cost nothing here did cost something."""
+        return now < self._unasked_until
 
     def _stayed_of(self, entry: BudgetEntry) -> float:
         """Which part of it is still here, of what was here when it was entered."""

@@ -1,1 +1,1 @@
-"""What all limiters here have in common."""
+"""The base of all limiters of this package."""

@@ -1,9 +1,9 @@
-"""The line of those who ask a limiter for an amount and wait for it, without a Batcher.
+"""The queue of callers that wait for capacity of a limiter without a Batcher.
 
 A caller may be interrupted at any point: by Ctrl-C, by an exception that a signal handler raises,
-by a loop that stops. So a place in the line is worth nothing by itself: the first one keeps its
-turn only as long as it goes on asking. One that has not asked for `PATIENCE` loses its turn to
-those behind it. If it asks again after all, it is back in its old place.
+by a loop that stops. So the first caller keeps its turn only as long as it continues to ask. A
+caller that has not asked for `PATIENCE` seconds loses its turn to those behind it. If it asks again
+later, it is back in its old place.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterSto
 from limiters.limits import Limits
 
 SOONEST = 0.001
-"""The soonest to ask the limiter again."""
+"""The shortest wait in seconds before the limiter is asked again."""
 
 LATEST = 0.05
-"""The latest, since capacity may have come that nobody could foresee."""
+"""The longest wait in seconds, since capacity may come earlier than predicted."""
 
 PATIENCE = 1.0
-"""Seconds without asking after which the first one loses its turn."""
+"""Seconds without asking after which the first caller loses its turn."""
 
 
 class Grantor(Protocol):
-    """What the line asks of its limiter."""
+    """The part of a limiter that its queue uses."""
 
     @property
     def limits(self) -> Limits: ...
@@ -51,7 +51,7 @@ class Grantor(Protocol):
 
 
 class QueuedCaller:
-    """One caller in the line; `wake` may be called from any thread."""
+    """One caller in the queue; `wake` may be called on any thread."""
 
     __slots__ = ("asked_at", "cost", "gone", "number", "wake")
 
@@ -62,61 +62,63 @@ class QueuedCaller:
         self.wake = wake
         self.number = next(self._numbers)
         self.asked_at = 0.0
-        """When it asked last, or became the first."""
+        """The time when it asked last, or became the first."""
         self.gone = False
         """Whether it will not ask again."""
 
 
 class AcquireQueue:
-    """First come first served: only the first one asks the limiter. Thread-safe."""
+    """Serves callers in the order in which they come: only the first asks the limiter.
+    Thread-safe."""
 
     def __init__(self, limiter: Grantor, clock: Clock) -> None:
         self._limiter = limiter
         self._clock = clock
-        # A signal handler may call what its own thread was just doing.
+        # A signal handler may call a method that its thread is in.
         self._lock = threading.RLock()
         self._line: list[QueuedCaller] = []
         self._first: QueuedCaller | None = None
-        self._told: AnyCost = 0.0
+        self._demand: AnyCost = 0.0
 
     @property
     def limits(self) -> Limits:
-        """What the limiter allows, by dimension."""
+        """The limits of the limiter."""
         return self._limiter.limits
 
     def wake(self) -> None:
-        """Capacity may have come, or the limiter was stopped."""
+        """Wake all callers: capacity may have come, or the limiter was stopped."""
         for waiter in self.tidy():
             waiter.wake()
-        self.tidy()  # some may have found that their loop was closed
+        self.tidy()  # the loops of some may have been closed
 
     def tidy(self) -> list[QueuedCaller]:
-        """Takes out those who will not ask again; who is in the line then."""
+        """Remove callers that will not ask again, and return those that are left."""
         if not self._line:
             return []
         with self._lock:
             self._forget_the_lost(time.monotonic())
-            self._tell()
+            self._set_demand()
             return list(self._line)
 
     def acquire(self, cost: object, timeout: Seconds | None) -> bool:
-        """Waits until `cost` is granted, and spends it; False if that took too long."""
+        """Wait until `cost` is granted, and spend it; False if that takes longer than `timeout`."""
         return self.take(self._without_end(cost), _seconds_of(timeout), Receipt())
 
     async def acquire_async(self, cost: object, timeout: Seconds | None) -> bool:
-        """`acquire` for coroutines."""
+        """Wait and spend as `acquire` does, for coroutines."""
         return await self.take_async(self._without_end(cost), _seconds_of(timeout), Receipt())
 
     def reserve(self, cost: object, timeout: Seconds | None) -> Reservation:
-        """What waits until `cost` is granted as its block begins, and ends it with the block."""
+        """Return a reservation, which waits for `cost` when its block begins, and ends with the
+        block."""
         checked = self._checked(cost)
         advice = "add them to the cost; what is no call may be spent with acquire()"
         self.limits.check_call("cost", checked, advice)
         return Reservation(checked, _seconds_of(timeout), self, self._clock)
 
     def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
-        """Waits until `cost` is granted, and charges it; False if that took too long. Whatever
-        interrupts it, nothing is charged."""
+        """Wait until `cost` is granted, and charge it; False if that takes longer than `timeout`.
+        If an exception interrupts the wait, nothing is charged."""
         try:
             return self._take(cost, self._deadline(cost, timeout), receipt)
         except BaseException:
@@ -124,7 +126,7 @@ class AcquireQueue:
             raise
 
     async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
-        """`take` for coroutines."""
+        """Wait and charge as `take` does, for coroutines."""
         try:
             return await self._take_async(cost, self._deadline(cost, timeout), receipt)
         except BaseException:
@@ -204,20 +206,20 @@ class AcquireQueue:
             if waiter not in self._line:
                 bisect.insort(self._line, waiter, key=lambda one: one.number)
             self._forget_the_lost(now)
-            self._tell()
+            self._set_demand()
             if self._line[0] is not waiter:
                 return False
         self._check_possible(waiter.cost)  # the capacity may have changed meanwhile
         return self._limiter.take(waiter.cost, self, receipt)
 
     def _wait(self, waiter: QueuedCaller, deadline: float) -> float:
-        """How long to wait before looking again; zero or less once it is too late."""
+        """Return how long to wait before the next attempt; zero or less after the deadline."""
         if not self._limiter.started:
             raise LimiterStoppedError("the limiter was stopped while this waited for capacity")
         left = deadline - self._clock.now()
         with self._lock:
             ahead = self._line.index(waiter) if waiter in self._line else 0
-        if ahead:  # each of those ahead may be lost
+        if ahead:  # each caller ahead may be lost
             return min(left, ahead * PATIENCE)
         ready = self._limiter.ready_at(waiter.cost) - self._clock.now()
         return min(left, max(SOONEST, min(ready, LATEST)))
@@ -226,19 +228,19 @@ class AcquireQueue:
         for waiter in self.tidy()[:1]:
             waiter.wake()
 
-    def _tell(self) -> None:
-        # With the lock: of two who tell, the one who knows less must not be the last.
+    def _set_demand(self) -> None:
+        # Callers hold the lock, so that an older demand never replaces a newer one.
         wanted = self._limiter.limits.sum(waiter.cost for waiter in self._line)
-        if wanted != self._told:
+        if wanted != self._demand:
             self._limiter.give_me(wanted, self)
-            self._told = wanted
+            self._demand = wanted
 
     def _forget_the_lost(self, now: float) -> None:
         self._line[:] = [waiter for waiter in self._line if not waiter.gone]
         while self._line:
             first = self._line[0]
             if first is not self._first:
-                # From now on it has to ask; it may have waited long until it was the first.
+                # From now on it has to ask. Before it was the first it may have waited for long.
                 first.asked_at = now
                 self._first = first
                 first.wake()

@@ -1,8 +1,8 @@
-"""A reservation: what one call takes of a limit, from before it begins until it has ended.
+"""A reservation: the cost of one call, charged from before it begins until it has ended.
 
-A caller may be interrupted at any point: before it is granted, then nothing stays charged; in the
-`with` block, which ends it; or in the first step of the end itself. Then nothing refers to the
-reservation any more once the exception was dealt with, and that frees its slots.
+A caller may be interrupted at any point. Before the grant, nothing stays charged. In the `with`
+block, the block ends the reservation. In the first step of the end itself, the reservation is freed
+as soon as nothing refers to it, after the exception was handled, and that frees its slots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from limiters.limits import Limits
 
 
 class Receipt:
-    """What a caller was charged, for as long as it exists. What waits for it fills it in."""
+    """The charge of a caller, which lasts as long as this object. The wait for it sets `spend`."""
 
     __slots__ = ("__weakref__", "spend")
 
@@ -26,33 +26,35 @@ class Receipt:
         self.spend: Spend | None = None
 
     def cancel(self) -> None:
-        """It was not of use: it stops counting."""
+        """Cancel the charge, which was not used."""
         if self.spend is not None:
             self.spend.cancel()
 
 
 _NONE = Receipt()
-"""In place of a receipt that is no longer needed."""
+"""Stands in place of a receipt that is no longer needed."""
 
 
 class WaitingLine(Protocol):
-    """How a reservation waits: those who acquire wait in the same line."""
+    """The queue in which a reservation waits, which is that of `acquire`."""
 
     @property
     def limits(self) -> Limits:
-        """What its limiter allows, by dimension."""
+        """The limits of its limiter."""
 
     def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
-        """Waits until `cost` is granted, and charges it; False if that took too long."""
+        """Wait until `cost` is granted, and charge it; False if that takes longer than
+        `timeout`."""
 
     async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
-        """`take` for coroutines."""
+        """Wait and charge as `take` does, for coroutines."""
 
 
 class Reservation:
-    """What `reserve` of a limiter returns: charged as a `with` block begins, ended as it ends.
+    """The cost of one call, charged when a `with` block begins, until it ends. See `reserve` of a
+    limiter.
 
-    For one block, `with` or `async with`, in one thread or task.
+    It is for one block, `with` or `async with`, in one thread or task.
     """
 
     __slots__ = ("_clock", "_receipt", "_timeout", "_used", "_waiting", "cost")
@@ -61,7 +63,7 @@ class Reservation:
         self, cost: AnyCost, timeout: float | None, waiting: WaitingLine, clock: Clock
     ) -> None:
         self.cost = cost
-        """What it takes."""
+        """The cost that is charged."""
         self._timeout = timeout
         self._waiting = waiting
         self._clock = clock
@@ -93,10 +95,9 @@ class Reservation:
         self._end()
 
     def settle(self, actual: float | Mapping[str, float]) -> None:
-        """Says what the call costs in truth, in its block: once it is known, or several times while
-        an answer streams. The last one counts when the block ends, and until then it counts for no
-        less than was reserved. In several dimensions, those that are not named cost what was
-        reserved.
+        """Give the actual cost of the call, in its block: once it is known, or several times while
+        an answer streams. The last one counts when the block ends; until then the call counts at
+        least as much as was reserved. Dimensions that are not named cost what was reserved.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
         block, or if nothing was reserved. Thread-safe.
@@ -104,14 +105,14 @@ class Reservation:
         checked = self._waiting.limits.actual("actual", actual, self.cost)
         if checked and not self.cost:
             raise SettlementError(
-                "this reservation is of nothing, and so was charged nothing; reserve what the call "
-                "may cost at most"
+                "nothing was charged, since the reserved cost is zero; reserve the most that the "
+                "call may cost"
             )
         spend = self._receipt.spend
         if spend is None or not spend.settle(checked):
             raise SettlementError(
-                "this reservation is settled in its block alone, while what it took is charged; "
-                "outside of it, it counts for what was reserved or settled before"
+                "a reservation can only be settled in its block, while its cost is charged; "
+                "outside of the block it counts as reserved, or as settled before"
             )
 
     def __repr__(self) -> str:
@@ -138,4 +139,4 @@ class Reservation:
             if self._receipt.spend is not None:
                 self._receipt.spend.ended(self._clock.now())
         finally:
-            self._receipt = _NONE  # what has no owner has ended, also if that was interrupted
+            self._receipt = _NONE  # a receipt without an owner ends by itself

@@ -1,4 +1,4 @@
-"""What all limiters here have in common: a life, listeners, and a line of those who acquire."""
+"""The base of all limiters: start and stop, listeners, and the queue of `acquire`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _all: weakref.WeakSet[Resource] = weakref.WeakSet()
 
 
 class Resource(ABC):
-    """Capacity that can be had. In a forked child it begins anew, not started. Thread-safe."""
+    """The base of limiters. In a forked child it starts over, and is not started. Thread-safe."""
 
     EVENTS: ClassVar[frozenset[str]] = events.LIMITER_EVENTS
 
@@ -36,8 +36,8 @@ class Resource(ABC):
         _all.add(self)
 
     def _begin(self) -> None:
-        """Makes all that belongs to one process; called again in a forked child."""
-        # A signal handler may call what its own thread was just doing.
+        """Make all state that belongs to one process; called again in a forked child."""
+        # A signal handler may call a method that its thread is in.
         self._lock = threading.RLock()
         self._emitter = Emitter(type(self).__name__, self.EVENTS)
         self._wake_ups = WakeUps()
@@ -49,37 +49,37 @@ class Resource(ABC):
 
     @property
     def clock(self) -> Clock:
-        """The clock by which `ready_at` tells times."""
+        """The clock of the times that `ready_at` returns."""
         return self._clock
 
     @property
     def evicted(self) -> bool:
-        """Whether an operator has shut it out: it gets no shared capacity any more."""
+        """Whether an operator has evicted it: then it gets no shared capacity any more."""
         return False
 
     @property
     def broken(self) -> Exception | None:
-        """What keeps it for good from getting more capacity; None if nothing does."""
+        """The error because of which it will never get more capacity; None if there is none."""
         return None
 
     @property
     @abstractmethod
     def limits(self) -> Limits:
-        """What it allows, by dimension."""
+        """The limits by dimension."""
 
     @property
     @abstractmethod
     def max_capacity(self) -> AnyCost:
-        """What could be had at most in one period."""
+        """The most that could be spent in one period."""
 
     def give_me(self, target: AnyCost, claimant: object = None) -> None:
-        """Says how much waits to be spent; several who ask are told apart as claimants."""
+        """Set how much waits to be spent. Users of one limiter are distinguished as claimants."""
         target = self.limits.checked("target", target)
         with self._lock:
             before = self._demand
             if target:
                 self._demands[claimant] = target
-            else:  # who waits for nothing stands in nobody's way
+            else:  # a claimant that waits for nothing must not block others
                 self._demands.pop(claimant, None)
                 self._turns.end(claimant)
             demand = self._demand
@@ -89,33 +89,36 @@ class Resource(ABC):
 
     @abstractmethod
     def _follow_demand(self) -> None:
-        """The demand may be another one. For who has the lock."""
+        """Called with the lock when the demand may have changed."""
 
     @abstractmethod
     def grant(self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None) -> Grant:
-        """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        """Set aside up to `up_to` of the capacity that may be spent now, possibly nothing."""
 
     @abstractmethod
     def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
-        """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn.
-        Nothing is set aside, and whatever interrupts it, `receipt` can cancel what was charged."""
+        """Charge `cost` as begun now, if there is capacity; otherwise `claimant` waits for its
+        turn. Nothing is set aside. If an exception interrupts it, `receipt` can cancel the
+        charge."""
 
     @abstractmethod
     def ready_at(self, cost: AnyCost) -> float:
-        """When it is worth asking again for `cost`."""
+        """Return the time when a new request for `cost` may succeed."""
 
     @property
     def _demand(self) -> AnyCost:
-        """What all claimants together wait for. For who has the lock."""
-        return sum(self._demands.values(), self.limits.nothing)
+        """The sum of what all claimants wait for. Callers hold the lock."""
+        # A copy, since a signal handler may acquire while costs are added up.
+        return sum(list(self._demands.values()), self.limits.nothing)
 
     @abstractmethod
     def _provision(self) -> None:
-        """It was started."""
+        """Called when the limiter is started."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """It is stopped, and whoever waited was told; listeners still listen."""
+        """Called when the limiter is stopped, after waiting callers were woken. Listeners still
+        run."""
 
     @property
     def started(self) -> bool:
@@ -123,9 +126,11 @@ class Resource(ABC):
         return self._started and not self._stopped
 
     def start(self) -> None:
-        """Begins to hold capacity. Returns at once: `provision-done` says when it is there.
+        """Begin to hold capacity. Return immediately: the event `provision-done` comes when
+        capacity can be granted.
 
-        A Batcher starts a limiter that nobody started. What interrupts it stops the limiter.
+        A Batcher starts a limiter that is not started. If an exception interrupts `start`, the
+        limiter is stopped.
         """
         mine = False
         try:
@@ -138,19 +143,19 @@ class Resource(ABC):
             self._emitter.emit(events.PROVISION_START)
             self._provision()
         except BaseException:
-            if mine:  # half started, whoever acquires would wait for ever
+            if mine:  # callers would wait without end for a limiter that is half started
                 self.stop()
             raise
 
     def stop(self) -> None:
-        """Gives back what it holds, raises `shutdown`, ends its listeners. Idempotent: a second
-        call also ends what an interrupted one began."""
+        """Return all capacity, emit `shutdown`, and end the listeners. Idempotent: a second call
+        also completes an interrupted one."""
         with self._lock:
             if not self._started:
                 raise ImproperOrderError("this limiter was never started; call start() first")
             self._stopped = True
         if not self._leaving.acquire(blocking=False):
-            return  # another thread is at it
+            return  # another thread stops it
         try:
             self._end()
         finally:
@@ -175,52 +180,51 @@ class Resource(ABC):
         self.stop()
 
     def add_wake_up(self, call: Callable[[], object]) -> Ending:
-        """Has `call()` called whenever it holds more, or less, or is stopped."""
+        """Register `call`, which is called each time it holds more or less, or is stopped."""
         return self._wake_ups.add(call)
 
     def _changed(self) -> None:
-        """It holds more, or less: whoever waits looks again."""
+        """Wake all that wait, since it holds more or less."""
         self._line.wake()
         self._wake_ups.ring()
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them."""
+        """Call `fn(event)` for the events named, or for all events."""
         return self._emitter.add_listener(fn, *names)
 
     def acquire(self, cost: float | Mapping[str, float], timeout: Seconds | None = None) -> bool:
-        """Waits until `cost` may be spent, and spends it; False if that took too long.
+        """Wait until `cost` may be spent, and spend it; False if that takes longer than `timeout`.
 
-        First come first served, in all dimensions at one instant. Raises ExceedsCapacityError for
-        what could never be had, ArgumentError for what lasts as long as a call (calls in flight),
-        which takes `reserve`, and LimiterStoppedError if the limiter is stopped meanwhile.
-        Thread-safe.
+        Callers are served in the order in which they come, in all dimensions at one instant. Raises
+        ExceedsCapacityError for a cost that is never possible, ArgumentError for dimensions that
+        last as long as a call (calls in flight), which need `reserve`, and LimiterStoppedError if
+        the limiter is stopped meanwhile. Thread-safe.
         """
         return self._line.acquire(cost, timeout)
 
     async def acquire_async(
         self, cost: float | Mapping[str, float], timeout: Seconds | None = None
     ) -> bool:
-        """The same for coroutines."""
+        """Wait and spend as `acquire` does, for coroutines."""
         return await self._line.acquire_async(cost, timeout)
 
     def reserve(
         self, cost: float | Mapping[str, float], timeout: Seconds | None = None
     ) -> Reservation:
-        """`cost` for one call, to be made in the block of `with` or `async with`.
+        """Return a reservation of `cost` for one call, made in a block of `with` or `async with`.
 
-        The block begins when all of the cost may be spent, first come first served with those who
-        `acquire`; calls in flight are free again when it ends, whatever ends it. Where the wait
-        takes longer than `timeout`, `with` raises ReserveTimeoutError, and nothing is charged.
-        `settle` of the reservation says in its block what the call costs in truth.
-        Raises ExceedsCapacityError for what could never be had. Thread-safe; each reservation is
-        for one block.
+        The block begins when all of the cost may be spent, in order of arrival together with
+        callers of `acquire`; calls in flight are free again when it ends, also by an exception. If
+        the wait takes longer than `timeout`, `with` raises ReserveTimeoutError, and nothing is
+        charged. `settle` of the reservation gives the actual cost of the call in its block. Raises
+        ExceedsCapacityError for a cost that is never possible. Thread-safe; each reservation is for
+        one block.
         """
         return self._line.reserve(cost, timeout)
 
 
 def _begin_in_child() -> None:
-    # Locks may be held, capacity set aside, by threads that stayed in the parent, and leases are
-    # the parent's.
+    # Threads of the parent may hold locks and capacity, and leases belong to the parent.
     for limiter in list(_all):
         limiter._begin()
 

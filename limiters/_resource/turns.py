@@ -1,7 +1,7 @@
-"""Who may spend next, where several share one ledger and each needs some amount at once. Pure.
+"""The order in which claimants of one ledger may spend. Pure.
 
-Without it whoever asks for little and often would always find a little, and who needs much at
-once would never see it come together.
+Without it a claimant of small costs would always find enough capacity, and the capacity for a large
+cost would never gather.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 from limiters._costs import AnyCost
 
 GRACE = 0.1
-"""Seconds after its amount could be had that a claimant who does not ask again is forgotten."""
+"""Seconds after which a claimant is removed that does not ask again when its amount is
+available."""
 
 
 class Turns:
-    """The claimants who wait for an amount, first come first served; while there are any, the
-    others are granted nothing.
+    """The claimants that wait for an amount, in order of arrival. While there are any, the others
+    are granted nothing.
 
     >>> turns = Turns()
-    >>> turns.wait("dear", 80.0, until=5.0)
-    >>> turns.wait("cheap", 1.0, until=5.0)
-    >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=1.0)
+    >>> turns.wait("large", 80.0, until=5.0)
+    >>> turns.wait("small", 1.0, until=5.0)
+    >>> turns.is_for("small", now=1.0), turns.is_for("large", now=1.0)
     (False, True)
-    >>> turns.end("dear")
+    >>> turns.end("large")
     True
-    >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=6.0)
+    >>> turns.is_for("small", now=1.0), turns.is_for("large", now=6.0)
     (True, True)
     """
 
@@ -36,17 +37,17 @@ class Turns:
         return not self._line or next(iter(self._line)) == claimant
 
     def wait(self, claimant: object, amount: AnyCost, until: float) -> None:
-        """`claimant` waits for `amount`, at the end of the line or where it stands; it asks
-        again by `until`."""
+        """Let `claimant` wait for `amount`, at the end of the line or in its place. It asks again
+        by `until`."""
         self._line[claimant] = (amount, until)
 
     def gathering(self, now: float) -> AnyCost:
-        """The amount that the first in line waits for."""
+        """Return the amount that the first claimant waits for."""
         self._forget_the_gone(now)
         return next(iter(self._line.values()))[0] if self._line else 0.0
 
     def end(self, claimant: object) -> bool:
-        """`claimant` has what it waited for, or waits no more; whether it did wait."""
+        """Remove `claimant`, which has its amount or waits no more. Return whether it waited."""
         return self._line.pop(claimant, None) is not None
 
     def _forget_the_gone(self, now: float) -> None:

@@ -1,8 +1,8 @@
-"""Calls that wake those who wait for capacity.
+"""Calls that wake Batchers that wait for capacity.
 
-The event channel is for users: it is late when a listener is slow, and loses events when one is far
-behind. A Batcher that missed its wake-up would stand still, so wake-ups go a way of their own: each
-is called at once, by the thread that changes the capacity.
+Events are for users: they are late when a listener is slow, and some are lost when it is far
+behind. A Batcher that missed a wake-up would not continue, so wake-ups are separate: each is called
+immediately, by the thread that changes the capacity.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ _log = logging.getLogger("limiters.shared")
 
 
 class WakeUp:
-    """One call that was added. `end()` when it is not to be called any more."""
+    """One registered call, until `end()`."""
 
     def __init__(self, owner: WakeUps, call: Callable[[], object]) -> None:
         self._owner = owner
         self.call = call
 
     def end(self) -> None:
-        """It is not called any more. Idempotent."""
+        """Remove the call. Idempotent."""
         self._owner.remove(self)
 
 
 class WakeUps:
-    """All of one limiter. Thread-safe."""
+    """All wake-ups of one limiter. Thread-safe."""
 
     def __init__(self) -> None:
-        # A signal handler may call what its own thread was just doing.
+        # A signal handler may call a method that its thread is in.
         self._lock = threading.RLock()
         self._all: tuple[WakeUp, ...] = ()
         self._damped = RateLimitedLog(_log)
 
     def add(self, call: Callable[[], object]) -> WakeUp:
-        """Calls `call()` from now on."""
+        """Register `call`, and return its registration."""
         added = WakeUp(self, call)
         with self._lock:
             self._all += (added,)
         return added
 
     def remove(self, wake_up: WakeUp) -> None:
-        """Forgets `wake_up`; one that is unknown is no error."""
+        """Remove `wake_up`, if it is there."""
         with self._lock:
             self._all = tuple(one for one in self._all if one is not wake_up)
 
     def ring(self) -> None:
-        """Calls all of them; one that raises keeps none of the others from it."""
+        """Call all of them, also if one raises."""
         for one in self._all:
             try:
                 one.call()

@@ -1,4 +1,4 @@
-"""How the options of a SharedResource are checked beside each other."""
+"""Checks of combinations of options of a SharedResource."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from limiters.limits import Limits
 
 
 def limits_of(options: SharedResourceOptions) -> Limits:
-    """What is shared, or reserved if nothing is shared."""
+    """Return the shared limits, or the reserved ones if nothing is shared."""
     shared = options.shared_capacity
     if isinstance(shared, Limits):
         if options.period != 1.0:
@@ -45,14 +45,13 @@ def limits_of(options: SharedResourceOptions) -> Limits:
 
 
 def reserved_of(options: SharedResourceOptions, limits: Limits) -> AnyCost:
-    """What is reserved, as the limits add it up."""
+    """Return the reserved capacity, as the limits add it up."""
     return limits.normal("reserved_capacity", options.reserved_capacity)
 
 
 def terms_of(options: SharedResourceOptions) -> Terms:
-    """The terms under which an instance would make the limit, were it the first to come.
-
-    Refuses what cannot be shared, and what leaves nothing to spend."""
+    """Return the terms with which an instance makes the limit if it does not exist. ArgumentError
+    for a capacity that cannot be shared, and for options that leave nothing to spend."""
     interval = in_seconds(options.max_interval)
     if options.lease_manager is None:
         _check_alone(options)
@@ -70,7 +69,7 @@ def terms_of(options: SharedResourceOptions) -> Terms:
 
 
 def _factor(options: SharedResourceOptions, limits: Limits) -> float:
-    """What a partition is worth, in cost of the first bound."""
+    """Return the cost of a partition in the first bound."""
     named = isinstance(options.shared_capacity, Limits)
     if options.factor != 1 and (named or options.parts is not None):
         raise ArgumentError(
@@ -103,12 +102,12 @@ def _check_alone(options: SharedResourceOptions) -> None:
 
 def _check_manager(manager: LeaseManager, shared: float | Limits, interval: float) -> None:
     if not shared:
-        # The first one that comes makes the limit, and those that follow would share nothing.
+        # The first instance makes the limit, and all others would share a capacity of zero.
         raise ArgumentError(
             "shared_capacity",
             shared,
             "be more than zero where there is a lease_manager",
-            "say how much all instances may spend together, or leave lease_manager out",
+            "give the capacity that all instances share, or leave lease_manager out",
         )
     if not covers(manager.lease_time, FEWEST_INTERVALS * interval):
         raise ArgumentError(

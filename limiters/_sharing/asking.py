@@ -1,5 +1,5 @@
-"""The thread that asks a lease manager: what is due, when it is due. In the end it gives back what
-is free, and then what calls hold that still run, as they end."""
+"""The thread that sends requests to a lease manager when they are due. When the limiter is stopped,
+it returns free capacity, and then the capacity of running calls as they end."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from limiters._support.wake_signal import WakeSignal
 from limiters.leases._messages import Request
 
 LAST_TRIES = 3
-"""How often a request may be unanswered at the end, before it is given up."""
+"""How many requests may be unanswered after the stop, before the thread gives up."""
 
 
 class Asking:
-    """One per SharedResource that is started.
+    """The thread of one SharedResource that is started.
 
-    * `next_request`: the request that is due, or how long to wait for one.
-    * `exchange`: sends it; whether there was an answer.
-    * `is_over`: whether the end has come; whoever brings it about may be interrupted there.
-    * `last_request`: what is to be sent in the end, or how long to wait for it: calls that still
-      run hold something. Neither: nothing more.
-    * `failed`: told if nothing is asked any more, since something else raised.
+    * `next_request`: returns the request that is due, or how long to wait for one.
+    * `exchange`: sends a request, and returns whether there was an answer.
+    * `is_over`: returns whether the limiter is stopped. It is a function, since the caller of
+      `stop` may be interrupted.
+    * `last_request`: returns the next request after the stop, or how long to wait for it, since
+      running calls hold capacity. Neither: there are no more.
+    * `failed`: called if no more requests are sent, since another exception was raised.
     """
 
     def __init__(
@@ -40,20 +41,20 @@ class Asking:
         self._bell = WakeSignal()
         self._handed_back = threading.Event()
         self._lingers = False
-        """Whether the thread goes on after the end, for what calls hold."""
+        """Whether the thread runs on after the stop, for the capacity of running calls."""
         self._thread = threading.Thread(target=self.run, name="SharedResource", daemon=True)
 
     def start(self) -> None:
-        """From now on."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Something may be due. Also from a signal handler, wherever its thread is."""
+        """Wake the thread, since a request may be due. A signal handler may call it at any
+        point."""
         self._bell.ring()
 
     def end(self, timeout: float) -> bool:
-        """Gives back what is free, as it is over; False if that takes longer than `timeout`. What
-        calls hold that still run, the thread gives back as they end."""
+        """Return free capacity after the stop; False if that takes longer than `timeout`. The
+        thread returns the capacity of running calls as they end."""
         self._bell.ring()
         if self._thread is threading.current_thread() or not self._thread.is_alive():
             return True
@@ -64,7 +65,7 @@ class Asking:
         return True
 
     def run(self) -> None:
-        """What the thread does."""
+        """Send requests until the end. The thread runs this."""
         try:
             while not self._is_over():
                 request, wait = self._next_request()
@@ -74,7 +75,7 @@ class Asking:
                     self._bell.wait(wait)
             self._hand_back()
         except Exception as error:
-            # A reply or a clock may be of the user's own. The leases run out by themselves.
+            # A user's lease manager or clock may raise. The leases expire by themselves.
             self._failed(error)
         finally:
             self._handed_back.set()
@@ -85,7 +86,7 @@ class Asking:
             request, wait = self._last_request()
             if request is not None:
                 if not self._exchange(request) and not self._handed_back.is_set():
-                    tries -= 1  # in the end nobody answers: the leases run out by themselves
+                    tries -= 1  # the lease manager may not answer: leases expire by themselves
             elif wait is None:
                 return
             else:

@@ -1,5 +1,5 @@
-"""What an instance may spend of a limit: what is reserved for it, permits, and its share. By
-dimension, as its user names costs. Not thread-safe."""
+"""The budget of an instance: its reserved capacity, its permits and its share. Costs are by
+dimension, as users give them. Not thread-safe."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from limiters.limits import Limits
 
 
 class SharedBudget:
-    """The reserved capacity stays when the instance takes part anew, with another share.
+    """The budget of one instance. Its reserved capacity stays when it takes part with another
+    share.
 
-    `limits` are those that are shared, as this instance was made with them: they say which
-    dimensions there are. What is in force is what the share knows.
+    `limits` are the shared limits with which this instance was made. They determine the dimensions;
+    the share has the terms in force.
     """
 
     def __init__(self, limits: Limits, reserved: AnyCost, freed: Callable[[], object]) -> None:
@@ -31,7 +32,7 @@ class SharedBudget:
             ledger_of(bound, capacity, freed=freed)
             for bound, capacity in zip(limits.bounds, self._in_proportion(reserved), strict=True)
         ]
-        """What was spent of what is reserved, by bound."""
+        """The ledgers of the reserved capacity, by bound."""
         self._spent_before = (Spending(),) * len(limits.bounds)
         self.share: InstanceShare
         self.purse: AnyPurse
@@ -39,7 +40,7 @@ class SharedBudget:
         self._allowed_for: tuple[object, AnyCost] | None = None
 
     def join(self, share: InstanceShare) -> None:
-        """Spends what this share holds, from now on."""
+        """Spend the capacity of this share from now on."""
         self.share = share
         share.reserve(self.reserved)
         self._purses = [
@@ -49,19 +50,19 @@ class SharedBudget:
         self.purse = one_purse(self.limits, self._purses)
 
     def leave(self, now: float) -> None:
-        """Another share is going to be joined: what was spent on this one is kept."""
+        """Keep the sums of the share, before another one is joined."""
         self._spent_before = self.shared_spending(now)
 
     def reserve(self, reserved: AnyCost) -> None:
-        """So much is reserved from now on."""
+        """Set the reserved capacity."""
         self.reserved = reserved
         for ledger, one in zip(self.reserved_ledgers, self._in_proportion(reserved), strict=True):
             ledger.set_capacity(one)
         self.share.reserve(reserved)
 
     def _in_proportion(self, reserved: AnyCost) -> list[float]:
-        """What is reserved of a dimension, for each of its bounds: shorter windows allow as much
-        less of it as they allow of the whole."""
+        """Return the reserved capacity for each bound. The windows of a dimension have it in
+        proportion to their capacities."""
         outer: dict[str, float] = {}
         amounts = []
         for bound, one in zip(self.limits.bounds, self.limits.by_bound(reserved), strict=True):
@@ -70,24 +71,26 @@ class SharedBudget:
         return amounts
 
     def follow_periods(self, now: float) -> None:
-        """An operator may have changed the windows: those of what is reserved are as long."""
+        """Give the windows of reserved capacity the lengths that are in force, which an operator
+        may have changed."""
         for ledger, one in zip(self.reserved_ledgers, self.share.bounds, strict=True):
             period = one.terms.period / 1000
             if not one.terms.slots and ledger.period != period:
                 ledger.set_period(period, now)  # type: ignore[attr-defined]  # a window has one
 
-    # What there is.
+    # Capacity.
 
     @property
     def most(self) -> AnyCost:
-        """What could be had at most in one period: all that is shared, and what is reserved."""
+        """The most that could be spent in one period: the whole shared capacity plus the
+        reserved."""
         shared = [one.terms.capacity for one in self.share.bounds]
         both = zip(shared, self._in_proportion(self.reserved), strict=True)
         return self.limits.smallest(one + reserved for one, reserved in both)
 
     @property
     def allowed(self) -> Limits:
-        """The same as limits, with the windows that are in force."""
+        """The limits with the windows in force and with the reserved capacity."""
         terms, reserved = self.share.terms, self.reserved
         if (terms.bounds, reserved) != self._allowed_for:
             self._allowed_for = terms.bounds, reserved
@@ -104,29 +107,30 @@ class SharedBudget:
         periods = [one.terms.period / 1000 for one in self.share.bounds]
         try:
             return self.limits.with_bounds(list(zip(capacities, periods, strict=True)))
-        except ArgumentError:  # somebody else has stored what no user can set
+        except ArgumentError:  # the stored limit is one that no user can set
             return self.limits
 
     @property
     def period(self) -> float:
-        """The seconds of the longest window; if there is none, how long a call may last."""
+        """The seconds of the longest window; if there is none, the longest time of a call."""
         windows = [one.terms.period for one in self.share.bounds if not one.terms.slots]
         return max(windows or [one.terms.period for one in self.share.bounds]) / 1000
 
     def shared(self, now: float) -> AnyCost:
-        """What is held of what is shared, for one period."""
+        """Return the shared capacity that it holds, for one period."""
         self.share.settle(now)
         return self.limits.smallest(one.ledger.capacity for one in self.share.bounds)
 
     def there(self, now: float) -> AnyCost:
-        """What is held of what is shared, with what is left of a permit."""
+        """Return the shared capacity that it holds, plus the rest of a permit."""
         self.share.settle(now)
         return self.limits.smallest(
             one.ledger.capacity + one.permit.available(now) for one in self.share.bounds
         )
 
     def burst(self, now: float) -> AnyCost:
-        """What may go at once after a rest; of one partition, if there is nothing to spend yet."""
+        """Return the largest cost that may be spent immediately after a rest; of one partition, if
+        it holds nothing yet."""
         self.share.settle(now)
         held = now < self.share.until
         factors = self.share.partitions_of_bounds()
@@ -136,42 +140,42 @@ class SharedBudget:
         )
 
     def reserved_spending(self, now: float) -> tuple[Spending, ...]:
-        """What was spent of what is reserved, by bound."""
+        """Return the spending of reserved capacity, by bound."""
         return tuple(ledger.spending(now) for ledger in self.reserved_ledgers)
 
     def shared_spending(self, now: float) -> tuple[Spending, ...]:
-        """What was spent of what is shared, by bound, by this instance: also under earlier
-        names."""
+        """Return this instance's spending of shared capacity by bound, including that of its
+        earlier shares."""
         both = zip(self._spent_before, self.share.bounds, strict=True)
         return tuple(before.plus(one.spending(now)) for before, one in both)
 
     def partitions(self, units: Sequence[int]) -> float:
-        """How many partitions people see in so many units of each bound: in that of which it has
-        the largest part."""
+        """Return how many partitions so many units of each bound are shown as: those of the bound
+        of which they are the largest part."""
         terms = self.share.terms
         parts = (one / bound.units for one, bound in zip(units, terms.bounds, strict=True))
         return max(parts) * partitions_of(terms.capacity, terms.factor)
 
-    # Spending it.
+    # Spending.
 
     @property
     def nothing(self) -> AnyParts:
-        """Parts of no amount."""
+        """Parts with amounts of zero."""
         return self.purse.nothing if isinstance(self.purse, PurseOfBounds) else Parts()
 
     def lacks(self, cost: AnyCost, now: float) -> bool:
-        """Whether less is held than that."""
+        """Whether it holds less than `cost`."""
         return not is_covered(self.purse.capacity(now), cost)
 
     def lacking(self, parts: AnyParts, cost: AnyCost) -> list[bool]:
-        """Of which bounds these parts have less than a cost."""
+        """Return for each bound whether `parts` have less than `cost`."""
         each = parts.bounds if isinstance(parts, PartsOfBounds) else (cast(Parts, parts),)
         pairs = zip(each, self.limits.by_bound(cost), strict=True)
         return [sum(one) < amount for one, amount in pairs]
 
     def unreserved(self, waiting: AnyCost, gathering: AnyCost, now: float) -> None:
-        """Tells the share what waits beyond what is reserved, and what of it has to come together
-        in one piece."""
+        """Set the demand of the share: the waiting cost minus the reserved capacity, and the part
+        of it that is needed in one piece."""
         waits, gathers = self.limits.by_bound(waiting), list(self.limits.by_bound(gathering))
         capacities = self._in_proportion(self.reserved)
         rest = []

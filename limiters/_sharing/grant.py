@@ -1,4 +1,4 @@
-"""One deal with a SharedResource."""
+"""The grant of a SharedResource."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from limiters._support.clock import Clock
 
 
 class SharedGrant:
-    """What was set aside of a purse, for the one thread that asked for it.
+    """Capacity that was set aside, for the one thread that requested it.
 
-    It keeps the purse and the tenure under which it was made: by the time it is spent, its
-    limiter may hold something else.
+    It keeps the purse and the tenure under which it was made, since its limiter may have another
+    share when it is spent.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class SharedGrant:
         return is_covered(self.amount, cost)
 
     def spend(self, cost: AnyCost) -> Spend:
-        """Charges `cost` of it for a batch that is about to start; what is reserved first."""
+        """Charge `cost` of it for a batch that is about to start, reserved capacity first."""
         paying = self._parts.paying(cost)
         self._parts = self._parts.less(paying)
         with self._lock:
             return self._purse.charge(paying, self._clock.now(), self._tenure)
 
     def close(self) -> None:
-        """Gives back what was not spent."""
+        """Return the capacity that was not spent."""
         parts, self._parts = self._parts, self._parts.less(self._parts)
         with self._lock:
             self._purse.release(parts)

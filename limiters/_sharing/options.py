@@ -1,5 +1,5 @@
-"""The options of a shared limit: each is declared here and nowhere else. Signatures, LimiterConfig,
-command line, Spark's options and the reference are derived from it."""
+"""The options of a shared limit. Each is declared only here; signatures, LimiterConfig, the command
+line, Spark's options and the reference are derived from it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _url(name: str, value: object) -> str:
 
 
 def _lease_manager(name: str, value: object) -> LeaseManager:
-    # A class has all the methods of its instances, and so would pass for one.
+    # A class has all the methods of its instances, so it would pass the second test.
     if isinstance(value, type) or not isinstance(value, LeaseManager):
         raise ArgumentError(name, value, "be a LeaseManager")
     return value
@@ -72,14 +72,14 @@ def _lease_manager(name: str, value: object) -> LeaseManager:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareOptions(ConvertedOptions):
-    """Those that are plain values: they can be pickled, and written in a file."""
+    """The options that are plain values: they can be pickled, and written in a file."""
 
     shared_capacity: float | Limits = field(
         default=0,
         metadata=about(
             "what all instances may spend together in one `period`, or Limits of several "
             "dimensions, also as a text such as requests=600/60s+10/1s,tokens=90000/60s,"
-            "calls=20slots; what is stored counts, so who joins with another one follows it",
+            "calls=20slots; the stored one applies, so an instance with another one follows it",
             _shared,
             read=read_number_or_text,
         ),
@@ -95,21 +95,21 @@ class ShareOptions(ConvertedOptions):
     )
     factor: float = field(
         default=1,
-        metadata=about("what one partition of the shared capacity is worth, for people", amount),
+        metadata=about("the capacity of one partition, in which limits are shown", amount),
     )
     parts: int | None = field(
         default=None,
         metadata=about(
-            "into how many partitions people see the shared capacity divided, in place of "
-            "`factor`; 100 of Limits, unless said",
+            "the number of partitions in which the shared capacity is shown, in place of "
+            "`factor`; 100 by default with Limits",
             _parts,
         ),
     )
     max_interval: Seconds = field(
         default=0.5,
         metadata=about(
-            "the time between two requests while it has something to do; it asks at once when "
-            "there is something to do again, and not at all while there is not",
+            "the time between two requests while it has work; it sends none without work, "
+            "and one immediately when it has work again",
             seconds,
             unit="s",
         ),
@@ -121,7 +121,7 @@ class ShareOptions(ConvertedOptions):
     weight: float = field(
         default=1.0,
         metadata=about(
-            "how much of the shared capacity it gets, compared with others who want more", _weight
+            "how much of the shared capacity it gets, compared with others that need more", _weight
         ),
     )
     ramp: tuple[float, Seconds] | None = field(
@@ -134,15 +134,13 @@ class ShareOptions(ConvertedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedResourceOptions(ShareOptions):
-    """Those, and what only a program can have."""
+    """All options, including those that only a program can give."""
 
     lease_manager: LeaseManager | None = field(
         default=None,
-        metadata=about("who keeps the leases, RedisLeaseManager as a rule", _lease_manager),
+        metadata=about("keeps the leases, usually a RedisLeaseManager", _lease_manager),
     )
-    clock: Clock | None = field(
-        default=None, metadata=about("what tells the time, a ManualClock in tests")
-    )
+    clock: Clock | None = field(default=None, metadata=about("the clock, a ManualClock in tests"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +148,9 @@ class _Shared(ConvertedOptions):
     url: str | None = field(
         default=None, metadata=about("the Redis in which the limit is shared", _url)
     )
-    name: str = field(default="", metadata=about("whose limit it is: same name, same limit"))
+    name: str = field(default="", metadata=about("the name of the limit: same name, same limit"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimiterOptions(StoredLeaseOptions, ShareOptions, _Shared):  # of the last one first
-    """All that are plain values, also where the limit is kept."""
+    """All options that are plain values, including the place where the limit is kept."""

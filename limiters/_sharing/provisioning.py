@@ -1,4 +1,4 @@
-"""Whether a lease manager has answered, for those who wait for that."""
+"""Waits for the first answer of a lease manager."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from limiters.errors import LeaseManagerError, LimiterStoppedError
 
 
 class Provisioning:
-    """One per SharedResource. Thread-safe."""
+    """The wait of one SharedResource. Thread-safe."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -16,20 +16,20 @@ class Provisioning:
         self._error: BaseException | None = None
 
     def answered(self, seconds: float) -> None:
-        """There was an answer, and something can be granted in `seconds`."""
+        """Note an answer: something can be granted in `seconds`."""
         self._seconds = seconds
         self._over.set()
 
     def failed(self, error: BaseException) -> None:
-        """A request was refused, or not answered; it is sent again."""
+        """Note that a request was refused or not answered. It is sent again."""
         self._error = error
 
     def end(self) -> None:
-        """There will be no answer any more."""
+        """End the wait, since there will be no answer."""
         self._over.set()
 
     def wait(self, timeout: float) -> float:
-        """The seconds until something can be granted, once there is an answer."""
+        """Wait for an answer, and return the seconds until something can be granted."""
         self._over.wait(min(timeout, threading.TIMEOUT_MAX))
         if self._seconds is not None:
             return self._seconds

@@ -273,7 +273,7 @@ def header_checksum(packed: bytes, fields: Mapping[bytes, bytes]) -> bytes:
 
 _TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"lots", b"queue")
 _FILLING = ("used", "limited", "weight")
-_SUMS = ("needs", "shares", "aside", "satisfied", "rights", "lacking")
+_SUMS = ("needs", "shares", "aside", "satisfied", "rights", "lacking", "unserved")
 
 
 def _whole_header(fields: Mapping[bytes, bytes]) -> bytes:

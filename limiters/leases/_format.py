@@ -365,7 +365,7 @@ REPLY_BOUND = _fields(
 """The same of each bound."""
 
 SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight arrival:count")
-SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost")
+SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost served_at")
 """What a pass over all records reads of each: of the instance, and of each bound."""
 
 RECORD = SCANNED + _fields("seq:count born:count until permit:count evicted:b counted:b")
@@ -379,18 +379,18 @@ HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "factor:factor lease:lease version:count served:b "
     "next_id:count arrivals:count instances:count kept_until due collected:count next_due "
-    "shares_at short_since behind:delay epoch:count visited:count on_permits:count apart:b"
+    "shares_at short_since behind:delay visited:count on_permits:count apart:b"
 )
 HEADER_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b "
     "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until whole:units "
     "pool:pool ledger:p returning:p stayed:f wave "
     "fair_units:amount fair_weight:count level_units:amount level_weight:count "
-    "needs:count spare:f ease:f lot:count lacking:count "
+    "needs:count spare:f ease:f lot:count lacking:count epoch:count epoch_since served_at "
     "sum_needs:count sum_shares:count "
     "sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
     "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "
-    "sum_satisfied:count sum_rights:count sum_lacking:count lots:p"
+    "sum_satisfied:count sum_rights:count sum_lacking:count sum_unserved:count lots:p"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 

@@ -1,4 +1,4 @@
-"""For tests of one's own: time that moves when told to, and a cluster in virtual time."""
+"""Tools for users' tests: a clock that a test turns, and a cluster in virtual time."""
 
 from limiters.testing._instance import Call, SimulatedInstance
 from limiters.testing._server import SimulatedServer

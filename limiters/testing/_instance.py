@@ -1,4 +1,4 @@
-"""One process of a simulated cluster: its own clock, its own work, its share of the limit."""
+"""One process of a simulated cluster, with its own clock, its work and its share of the limit."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from limiters.testing.cluster import SimulatedCluster
 
 ENDLESS = 1e12
-"""What a backlog without an end asks for."""
+"""The demand of a backlog without an end."""
 
 SOON = 0.0005
-"""Seconds between two looks at what may be spent, at least."""
+"""The shortest time in seconds between two attempts to spend."""
 
 
 class Call(NamedTuple):
-    """A call: from when until when it ran, whose it was, what it cost."""
+    """A call: its start and end, its instance and its cost."""
 
     start: float
     end: float
     instance: str
     cost: AnyCost
-    """What it cost; what was estimated, if nobody said that before its process was lost."""
+    """The actual cost; the estimate, if the process was lost before it was settled."""
     estimated: AnyCost = 0.0
 
 
 class SimulatedInstance:
-    """Spends what its share of the limit allows, and asks for more."""
+    """Spends as its share of the limit allows, and requests more."""
 
     def __init__(
         self, cluster: SimulatedCluster, name: str, work: Work, weight: float, terms: Terms
@@ -72,7 +72,7 @@ class SimulatedInstance:
 
     @property
     def work(self) -> Work:
-        """What it has to do."""
+        """The work of the instance."""
         return self._work
 
     @work.setter
@@ -82,11 +82,11 @@ class SimulatedInstance:
         self._settled = work if isinstance(work, SettledWork) else None
 
     def local(self, now: float) -> float:
-        """What its own clock says."""
+        """Return the time of its own clock."""
         return self.offset + now * self.rate
 
     def start(self, now: float) -> None:
-        """Begins to ask and to spend."""
+        """Begin to send requests and to spend."""
         self._tick(now)
 
     def _at(self, local: float, now: float) -> float:
@@ -121,7 +121,7 @@ class SimulatedInstance:
             self._later(at, lambda then: self._tick(then) if self._looking == at else None)
 
     def _spend(self, now: float) -> float | None:
-        """Spends what it may; when more may be possible, if anything waits."""
+        """Spend as much as is allowed. Return when more may be possible, if anything waits."""
         local, share, budget = self.local(now), self.share, self.budget
         share.settle(local)
         while not (self.leaving or self.evicted) and (waiting := self.work.waiting(now)):
@@ -132,7 +132,7 @@ class SimulatedInstance:
                 share.short(budget.lacking(there, piece), local)
                 return budget.purse.ready_at(piece, local)
             self._raise(there.paying(piece), now)
-            share.want(_finite(waiting), 0.0, local)  # the next one has not waited yet
+            share.want(_finite(waiting), 0.0, local)  # the next piece has not waited yet
             share.short(False, local)
         share.want(0.0, 0.0, local)
         return None
@@ -180,16 +180,16 @@ class SimulatedInstance:
             self.cluster.calls[number] = self.cluster.calls[number]._replace(cost=actual[-1])
         spend.ended(self.local(now))
 
-    # Asking.
+    # Requests.
 
     def leave(self, now: float) -> None:
-        """Stops spending, and gives back what it holds."""
+        """Stop spending, and return all capacity."""
         self.leaving = True
         self._look_at_calls(now)
 
     def _look_at_calls(self, now: float) -> None:
         if self._attempt % 2:
-            return  # one is under way
+            return  # a request is under way
         if self.leaving:
             due = self.share.next_leave(self.local(now))
             if due == math.inf or self.share.reply is None:
@@ -264,7 +264,7 @@ class SimulatedInstance:
         self._attempt += 1
         self.failures += 1
         self.share.unanswered(self.local(now))
-        if self.leaving and not self.share.lingers:  # one try: its lease runs out by itself
+        if self.leaving and not self.share.lingers:  # one attempt: its lease expires by itself
             self.alive = False
             self.cluster.instances.pop(self.name, None)
             return
@@ -272,10 +272,10 @@ class SimulatedInstance:
 
 
 def _finite(waiting: AnyCost) -> AnyCost:
-    """What a backlog without an end asks for."""
+    """Return the demand, bounded for a backlog without an end."""
     return waiting if isinstance(waiting, Costs) else min(waiting, ENDLESS)
 
 
 def _settle(spend: Spend, actual: AnyCost, now: float) -> None:
-    """A call that still runs costs so much, as far as it is known."""
+    """Settle a call that still runs."""
     spend.settle(actual)

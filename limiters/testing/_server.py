@@ -17,19 +17,19 @@ from limiters.leases._terms_change import BoundChange, LimitChange
 
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
-    """What a server had stored: a replica, or a file."""
+    """The stored state of a server, as a replica or a file has it."""
 
     limit: Limit | None
     registry: Registry | None
 
 
 class SimulatedServer:
-    """One server process. Its clock has nothing in common with that of any other server.
+    """One server process. Its clock is independent of those of other servers.
 
     * `identity`: new at each start of the process.
     * `offset`: by how many seconds its clock is ahead, and `rate`: how fast it runs.
-    * `vouches`: whether it was started empty by somebody who knows that, so that a new limit need
-      not wait (law C12).
+    * `vouches`: whether the process that started it guarantees that it is empty and new, so that a
+      new limit need not wait (law C12).
     """
 
     def __init__(
@@ -51,43 +51,43 @@ class SimulatedServer:
             coordinator.registry = Registry(identity, NEVER)
 
     def clock(self, now: float) -> int:
-        """What its clock says, in milliseconds."""
+        """Return the time of its clock, in milliseconds."""
         return math.floor((self._offset + (now - self._since) * self._rate) * 1000)
 
     def step(self, seconds: float) -> None:
-        """Sets its clock forward, or back."""
+        """Set its clock forward, or back."""
         self._offset += seconds
 
     def run_at(self, rate: float, now: float) -> None:
-        """Its clock runs at another rate from now on."""
+        """Set the rate of its clock from now on."""
         self._offset += (now - self._since) * self._rate
         self._since, self._rate = now, rate
 
     def sync(self, request: Request, now: float) -> Reply:
-        """What the coordinator answers at the time `now`."""
+        """Return the coordinator's reply at the time `now`."""
         return self.coordinator.sync(request, self.identity, self.clock(now))
 
-    # What it stores.
+    # Stored state.
 
     def snapshot(self) -> ServerSnapshot:
-        """A copy of everything."""
+        """Return a copy of everything that is stored."""
         return ServerSnapshot(*copy.deepcopy((self.coordinator.limit, self.coordinator.registry)))
 
     def load(self, snapshot: ServerSnapshot) -> None:
-        """Replaces all that the server has stored, as a failover to an older copy does."""
+        """Replace everything that is stored, as a failover to an older copy does."""
         limit, registry = copy.deepcopy((snapshot.limit, snapshot.registry))
         self.coordinator.limit, self.coordinator.registry = limit, registry
 
     def flush(self) -> None:
-        """Removes all that the server has stored."""
+        """Remove everything that is stored."""
         self.load(ServerSnapshot(None, None))
 
     def lose_limit(self) -> None:
-        """Loses the limit, and keeps the registry."""
+        """Lose the limit, and keep the registry."""
         self.coordinator.limit = None
 
     def lose_registry(self) -> None:
-        """Loses the registry, and keeps the limit."""
+        """Lose the registry, and keep the limit."""
         self.coordinator.registry = None
 
     # Operators.
@@ -102,8 +102,9 @@ class SimulatedServer:
         ramp: float | Sequence[float] | None = None,
         layout: str = "",
     ) -> bool:
-        """Changes the limit for all, a raised capacity by at most `ramp` a second. Capacities,
-        periods and ramps are those of all bounds of the `layout`, in order; 0 for what stays."""
+        """Change the limit for all instances, with a raised capacity by at most `ramp` a second.
+        Capacities, periods and ramps are those of all bounds of the `layout`, in order; 0 changes
+        nothing."""
         slots = [part.slots for part in parts_of(layout)]
         capacities, periods = _each(capacity, len(slots)), _each(period, len(slots))
         each = zip(capacities, periods, slots, _each(ramp, len(slots)), strict=True)
@@ -123,11 +124,11 @@ class SimulatedServer:
         )
 
     def delete(self, now: float) -> bool:
-        """Forgets the limit and its terms."""
+        """Delete the limit and its terms."""
         return self.coordinator.delete(self.identity, self.clock(now), self._token())
 
     def evict(self, instance: str) -> bool:
-        """Shuts an instance out."""
+        """Evict an instance from the limit."""
         return self.coordinator.evict(instance)
 
     def _token(self) -> str:
@@ -136,7 +137,7 @@ class SimulatedServer:
 
 
 def _each(values: float | Sequence[float] | None, bounds: int) -> Sequence[float]:
-    """A value for each bound, which may be the same; 0 for what stays as it is."""
+    """Return a value for each bound, from one for all or one for each; 0 changes nothing."""
     if values is None:
         return [0.0] * bounds
     return [values] * bounds if isinstance(values, (int, float)) else values

@@ -1,4 +1,4 @@
-"""Time that moves only when it is told to."""
+"""A clock that only a test turns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ManualClock:
         self._now = now
 
     def now(self) -> float:
-        """The time it was turned to."""
+        """Return the time to which it was turned."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Turns it forward."""
+        """Turn it forward by `seconds`."""
         self._now += amount("seconds", seconds, zero=True)

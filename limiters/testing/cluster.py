@@ -1,8 +1,8 @@
-"""A cluster in virtual time: the real rules, no threads, no server, every fault at will.
+"""A cluster in virtual time: the rules of production without threads and servers, with any fault.
 
-Instances run `InstanceShare`, each server a `Coordinator`, as in production. Between them is a
-network that loses things; above them somebody who kills, hangs and cuts off instances, replaces
-servers and steps their clocks. A seed gives the same run again.
+Instances run `InstanceShare`, and each server runs a `Coordinator`, as in production. The network
+between them loses messages. Tests can kill, hang and cut off instances, replace servers and step
+their clocks. A run with the same seed is the same.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from limiters.testing.work import Work
 from limiters.verifier import Spent
 
 TICKS = 100
-"""How often in a period an instance looks at its work."""
+"""How often in a period an instance checks its work."""
 
 TIMEOUT = 0.4
-"""For how many seconds a reply is waited for, at most; half a lease if that is shorter."""
+"""The longest wait for a reply in seconds; half a lease if that is shorter."""
 
 
 class SimulatedCluster:
@@ -64,14 +64,14 @@ class SimulatedCluster:
     ) -> None:
         self.random = Random(seed)
         self.limit = Limits.of(capacity, period)
-        """What all share, as it was at the beginning."""
+        """The shared limit at the beginning."""
         self.terms = terms_of_limits(self.limit, factor, round(lease_time * 1000))
         self.interval = interval
         self.drift = drift
-        """The share by which clocks may run fast or slow."""
+        """The largest relative error of the rates of clocks."""
         self.latest_start = latest_start
         self.max_operation_time = max_operation_time
-        """Seconds after which a call is abandoned, as a Batcher does; it goes on nevertheless."""
+        """Seconds after which a call is abandoned, as a Batcher does. The call runs on."""
         self.network = network or Network()
         self.timeout = TIMEOUT
         rates = [one.period for one in self.limit.bounds if one.kind is BoundKind.RATE]
@@ -81,7 +81,7 @@ class SimulatedCluster:
         self.coordinator = coordinator
         self.log: list[Spent] = []
         self.calls: list[Call] = []
-        """All that began, with its end."""
+        """All calls that began, with their ends."""
         self.in_force: list[list[tuple[float, float]]] = [
             [(0.0, one.capacity)] for one in self.limit.bounds
         ]
@@ -89,7 +89,7 @@ class SimulatedCluster:
         self.windows: list[list[tuple[float, float]]] = [
             [(0.0, one.period)] for one in self.limit.bounds
         ]
-        """The same of the periods."""
+        """The periods of each bound that were in force."""
         self.now = 0.0
         self.instances: dict[str, SimulatedInstance] = {}
         self.away_until = -math.inf
@@ -99,7 +99,7 @@ class SimulatedCluster:
         self._numbers = itertools.count()
         self._starts = itertools.count(1)
         self.servers: list[SimulatedServer] = []
-        """All that were ever in charge."""
+        """All servers that were ever in charge."""
         self.server = self.new_server(vouches=True)
         self.servers.append(self.server)
 
@@ -114,15 +114,15 @@ class SimulatedCluster:
         return self.windows[0]
 
     def spent(self, name: str, start: float, end: float) -> float:
-        """What an instance has spent in [start, end)."""
+        """Return the cost that an instance spent in [start, end)."""
         return sum(e.cost for e in self.log if e.instance == name and start <= e.at < end)
 
     def at(self, when: float, do: Callable[[float], None]) -> None:
-        """Has `do(now)` called at that time."""
+        """Call `do(now)` at that time."""
         heapq.heappush(self._events, (max(when, self.now), next(self._numbers), do))
 
     def run(self, until: float) -> None:
-        """Runs all that happens up to the virtual time `until`, in seconds."""
+        """Run all events up to the virtual time `until`, in seconds."""
         while self._events and self._events[0][0] <= until:
             self.now, _, do = heapq.heappop(self._events)
             do(self.now)
@@ -131,14 +131,14 @@ class SimulatedCluster:
     def add(
         self, name: str, work: Work, weight: float = 1.0, terms: Terms | None = None
     ) -> SimulatedInstance:
-        """One more instance, from now on; with terms of its own if any."""
+        """Add an instance that starts now, with its own `terms` if given."""
         instance = SimulatedInstance(self, name, work, weight, terms or self.terms)
         self.instances[name] = instance
         self.at(self.now, instance.start)
         return instance
 
     def serve(self, request: Request, addressed: SimulatedServer) -> Reply | None:
-        """The answer to a request that arrives now; None if nobody answers."""
+        """Return the reply to a request that arrives now; None if the server is away."""
         if self.now < self.away_until:
             return None
         server = self._reached(addressed)
@@ -148,7 +148,8 @@ class SimulatedCluster:
         return reply
 
     def _reached(self, addressed: SimulatedServer) -> SimulatedServer:
-        """The server in charge, or the one to which a message was sent before the last change."""
+        """Return the server in charge, or the one to which a message was sent before the last
+        change."""
         if self.network.astray and self.random.random() < self.network.astray:
             return self.stray()
         if addressed is self.server:
@@ -156,7 +157,7 @@ class SimulatedCluster:
         return self.random.choice([addressed, self.server])
 
     def stray(self) -> SimulatedServer:
-        """Where a request goes astray: to a server that was never in charge."""
+        """Return a server that was never in charge, for a request that goes astray."""
         return self.new_server()
 
     def _note_terms(self, reply: Reply) -> None:
@@ -171,27 +172,28 @@ class SimulatedCluster:
                 periods.append((self.now, period / 1000))
 
     def heard(self, instance: SimulatedInstance, reply: Reply) -> None:
-        """An instance has received a reply."""
+        """Call the listeners, since an instance has received a reply."""
         for listener in self.listeners:
             listener(instance, reply)
 
     # Faults of instances.
 
     def kill(self, name: str) -> None:
-        """It does nothing any more."""
+        """Kill an instance: it does nothing any more."""
         self.instances.pop(name).alive = False
 
     def leave(self, name: str) -> None:
-        """It stops in order, and gives back what it holds."""
+        """Stop an instance gracefully: it returns all capacity."""
         self.instances[name].leave(self.now)
 
     def hang(self, name: str, seconds: float) -> None:
-        """It does nothing for a while, and then goes on as if nothing had been."""
+        """Let an instance hang for some seconds, and then continue."""
         instance = self.instances[name]
         instance.hangs_until = max(instance.hangs_until, self.now + seconds)
 
     def cut_off(self, name: str, seconds: float, *, replies_only: bool = False) -> None:
-        """No reply reaches it; without `replies_only`, no request of it is served either."""
+        """Let no reply reach an instance; without `replies_only`, its requests are not served
+        either."""
         instance = self.instances[name]
         instance.deaf_until = self.now + seconds
         if not replies_only:
@@ -200,7 +202,7 @@ class SimulatedCluster:
     # Faults of servers.
 
     def new_server(self, *, vouches: bool = False) -> SimulatedServer:
-        """Another server, not in charge. Its clock has another time."""
+        """Return another server, which is not in charge. Its clock shows another time."""
         coordinator = self.coordinator(default_span=math.ceil(self.default_span * 1000))
         return SimulatedServer(
             f"server-{next(self._starts)}",
@@ -211,25 +213,25 @@ class SimulatedCluster:
         )
 
     def switch(self, server: SimulatedServer) -> None:
-        """From now on this one is in charge; what was sent before may still reach the other."""
+        """Put `server` in charge. Messages that were sent before may still reach the old one."""
         self.server = server
         if server not in self.servers:
             self.servers.append(server)
 
     def stop_serving(self, seconds: float) -> None:
-        """The server cannot be reached, and comes back with its state."""
+        """Make the server unreachable for some seconds. It keeps its state."""
         self.away_until = self.now + seconds
 
     def forget(self) -> None:
-        """The server is restarted without its state."""
+        """Restart the server without its state."""
         self.switch(self.new_server())
 
     def snapshot(self) -> ServerSnapshot:
-        """The state of the server in charge, for `fail_over`."""
+        """Return the state of the server in charge, for `fail_over`."""
         return self.server.snapshot()
 
     def fail_over(self, to: ServerSnapshot) -> None:
-        """Another server takes over, with a state that may be old."""
+        """Let another server take over, with a state that may be old."""
         server = self.new_server()
         server.load(to)
         self.switch(server)
@@ -241,8 +243,9 @@ class SimulatedCluster:
         capacity: float | Sequence[float],
         ramp: float | Sequence[float] | None = None,
     ) -> bool:
-        """Changes the limit for all, as an operator does: of all bounds, in order; 0 for one that
-        stays. A raised capacity rises by at most `ramp` a second. False if there is no limit."""
+        """Change the capacity for all instances, as an operator does: of all bounds, in order; 0
+        changes nothing. A raised capacity rises by at most `ramp` a second. False if there is no
+        limit."""
         return self.set_terms(capacity=capacity, ramp=ramp)
 
     def set_terms(
@@ -253,7 +256,7 @@ class SimulatedCluster:
         lease_time: float | None = None,
         ramp: float | Sequence[float] | None = None,
     ) -> bool:
-        """Changes the terms for all, as an operator does; what is None stays as it is. Capacities
+        """Change the terms for all instances, as an operator does; None changes nothing. Capacities
         and periods are those of all bounds, in order. False if there is no limit."""
         changed = self.server.set_terms(
             self.now,

@@ -8,7 +8,7 @@ from random import Random
 
 @dataclass(slots=True)
 class Network:
-    """How bad it is. Shares of the messages, or seconds."""
+    """The faults of a network: parts of all messages, or seconds."""
 
     delay: float = 0.001
     """The mean delay of a message, one way."""
@@ -23,7 +23,7 @@ class Network:
     """Requests that reach another server than the one in charge."""
 
     def one_way(self, random: Random) -> float:
-        """The delay of one message."""
+        """Return the delay of one message in seconds."""
         if self.late and random.random() < self.late:
             return random.uniform(0, self.latest)
         return random.expovariate(1 / self.delay) if self.delay else 0.0

@@ -1,4 +1,4 @@
-"""What a simulated instance has to do: how much waits, and in what pieces it goes."""
+"""The work of a simulated instance: how much waits, and the pieces in which it is sent."""
 
 from __future__ import annotations
 
@@ -11,55 +11,56 @@ from limiters._costs import AnyCost, Costs
 
 
 class Work(Protocol):
-    """Given the time since it began, returns what waits; what was sent is removed from it."""
+    """Work that comes over time. `waiting` returns the cost that waits, from which sent pieces are
+    removed."""
 
     @property
     def piece(self) -> AnyCost:
-        """What the next piece costs."""
+        """The cost of the next piece."""
         ...
 
     def waiting(self, now: float) -> AnyCost:
-        """The cost that waits."""
+        """Return the cost that waits."""
         ...
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """A piece was sent."""
+        """Note that a piece was sent."""
         ...
 
 
 @runtime_checkable
 class LastingWork(Protocol):
-    """Work whose calls take a while."""
+    """Work whose calls take time."""
 
     @property
     def lasts(self) -> float:
-        """For how many seconds the call of the next piece runs."""
+        """The seconds for which the call of the next piece runs."""
         ...
 
 
 @runtime_checkable
 class SettledWork(Protocol):
-    """Work whose true cost is known during its call, or at its end."""
+    """Work whose actual cost is reported during its call, or at its end."""
 
     @property
     def actual(self) -> Sequence[AnyCost]:
-        """What becomes known of the true cost of the next piece, one after the other while its call
-        runs: the last one is right."""
+        """The costs that the call of the next piece reports while it runs, in order. The last one
+        is the actual cost."""
         ...
 
 
 class Backlog:
-    """So much work that it never ends."""
+    """Work that never ends."""
 
     def __init__(self, piece: float) -> None:
         self.piece = piece
 
     def waiting(self, now: float) -> float:
-        """Endless."""
+        """Return infinity at any time."""
         return math.inf
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """Nothing changes."""
+        """Do nothing, since the backlog never ends."""
 
 
 class Trickle:
@@ -71,11 +72,11 @@ class Trickle:
         self.sent = 0.0
 
     def waiting(self, now: float) -> float:
-        """What has come and was not sent."""
+        """Return the cost that has come and was not sent."""
         return max(0.0, math.floor(now * self.rate / self.piece) * self.piece - self.sent)
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """One less."""
+        """Subtract the piece from the cost that waits."""
         self.sent += self.piece
 
 
@@ -89,29 +90,29 @@ class OnAndOff:
         self.start = start
 
     def waiting(self, now: float) -> float:
-        """Endless or nothing."""
+        """Return infinity while the work is on, and zero while it is off."""
         return math.inf if (now - self.start) % (self.on + self.off) < self.on else 0.0
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """Nothing changes."""
+        """Do nothing, since the backlog never ends."""
 
 
 class Dear:
-    """One dear piece every `every` seconds; `done` says when each was sent."""
+    """One expensive piece every `every` seconds; `done` has the time when each was sent."""
 
     def __init__(self, piece: float, every: float, start: float = 0.0) -> None:
         self.piece = piece
         self.every = every
         self.next = start
         self.done: list[tuple[float, float]] = []
-        """(when it was there, when it was sent)."""
+        """Pairs of the times when a piece came, and when it was sent."""
 
     def waiting(self, now: float) -> float:
-        """Nothing, until the next is there."""
+        """Return zero until the next piece comes."""
         return self.piece if now >= self.next else 0.0
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """The next one comes `every` seconds later."""
+        """Note that the piece was sent. The next one comes `every` seconds later."""
         self.done.append((self.next, now))
         self.next = now + self.every
 
@@ -119,7 +120,7 @@ class Dear:
 class MixedCalls:
     """A backlog of calls, each of another cost and duration, while `on(now)`.
 
-    * `costs`: one of them is drawn for each call; numbers if the limit has one dimension.
+    * `costs`: one of these is drawn for each call; numbers if the limit has one dimension.
     * `lasting`: the shortest and the longest duration, in seconds.
     * `most`: how many wait at a time.
 
@@ -153,21 +154,21 @@ class MixedCalls:
         self.lasts = self._random.uniform(*self.lasting)
 
     def waiting(self, now: float) -> AnyCost:
-        """As much as such a number of calls costs on average."""
+        """Return the average cost of the calls that wait."""
         return self._all if self._on(now) else self._all * 0
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """Another one is drawn."""
+        """Draw the next call."""
         self._draw()
 
 
 class Estimated:
-    """Work of which a piece only estimates what its call costs.
+    """Work whose pieces are estimates of the costs of their calls.
 
-    * `parts`: one of them, times the estimate, is the true cost.
+    * `parts`: the actual cost is the estimate times one of these.
     * `lasting`: the shortest and the longest duration of a call, in seconds.
-    * `streams`: the share of the calls that say while they run what they cost so far, more than
-      once and not in order.
+    * `streams`: the part of the calls that report costs while they run, several times and not in
+      order.
 
     >>> work = Estimated(Backlog(100), Random(1), parts=[0.2])
     >>> work.piece, work.actual
@@ -193,10 +194,10 @@ class Estimated:
     def _draw(self) -> None:
         self.lasts = self._random.uniform(*self._lasting)
         actual = self.piece * self._random.choice(self._parts)
-        said = [actual]
+        reported = [actual]
         if self._streams and self._random.random() < self._streams:
-            said = [actual * self._random.random() for _ in range(3)] + [actual, actual]
-        self.actual: tuple[AnyCost, ...] = tuple(said)
+            reported = [actual * self._random.random() for _ in range(3)] + [actual, actual]
+        self.actual: tuple[AnyCost, ...] = tuple(reported)
 
     @property
     def piece(self) -> AnyCost:
@@ -204,10 +205,10 @@ class Estimated:
         return self._work.piece
 
     def waiting(self, now: float) -> AnyCost:
-        """What waits, as estimated."""
+        """Return the estimated cost that waits."""
         return self._work.waiting(now)
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """Another call is drawn."""
+        """Draw the next call."""
         self._work.went(cost, now)
         self._draw()

@@ -125,6 +125,20 @@ def debt_of_what_was_handed_over() -> float:
     return _what_a_newcomer_finds(h, y, server)
 
 
+def debt_of_what_nobody_estimated() -> float:
+    """A call that was estimated to cost nothing costs something, where its instance holds
+    nothing."""
+    h = Stage()
+    server = h.server(vouches=True)
+    x, y = h.player(0), h.player(0)
+    _tell(x, server, 0.0)
+    assert not x.share.units
+    call = _begin(x, x.share.ledger, 0.0, 0.01)
+    _end(x, call, 90.0, 0.2, began=0.01)
+    _tell(x, server, 0.25)
+    return _what_a_newcomer_finds(h, y, server)
+
+
 def _what_a_newcomer_finds(h: Stage, player: Player, server: SimulatedServer) -> float:
     """The fullest window after it has spent what it may."""
     player.backlog = ENDLESS
@@ -201,6 +215,7 @@ HISTORIES: tuple[Callable[[], float], ...] = (
     refund_that_is_sent_again,
     debt_of_a_permit,
     debt_of_what_was_handed_over,
+    debt_of_what_nobody_estimated,
     debt_when_the_lease_ends,
     stamp_of_a_repeated_answer,
     running_calls_stay,

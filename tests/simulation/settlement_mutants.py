@@ -82,6 +82,11 @@ def debts_of_others_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_bound_share.RateShare, "correct", mutant)
 
 
+def what_nobody_estimated_stays_here(patch: pytest.MonkeyPatch) -> None:
+    """What a call costs that was estimated to cost nothing counts only where it ran."""
+    patch.setattr(WindowLedger, "_kept_of", lambda self, entry, cost, now: cost)
+
+
 def debts_end_with_the_lease(patch: pytest.MonkeyPatch) -> None:
     """Once a lease has ended, what calls cost beyond their estimates is forgotten."""
     lapse, correct = InstanceShare._lapse, WindowLedger._correct

@@ -6,13 +6,15 @@ from __future__ import annotations
 import inspect
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from random import Random
 from typing import cast
 
 import pytest
 
+from limiters import Limits, Rate
+from limiters._costs import AnyCost, Costs
 from limiters.testing import Backlog, Dear, Estimated, SimulatedCluster
 from tests.samples import sample
 from tests.simulation import settlement_histories as histories
@@ -43,6 +45,11 @@ FOUND: list[tuple[str, Mutant, Callable[[], float]]] = [
         "debt handed over",
         mutants.debts_of_others_are_forgotten,
         histories.debt_of_what_was_handed_over,
+    ),
+    (
+        "debt nobody estimated",
+        mutants.what_nobody_estimated_stays_here,
+        histories.debt_of_what_nobody_estimated,
     ),
     ("debt at expiry", mutants.debts_end_with_the_lease, histories.debt_when_the_lease_ends),
     ("last answer", mutants.stamped_by_the_last_answer, histories.stamp_of_a_repeated_answer),
@@ -206,6 +213,69 @@ def test_z2_estimates_that_are_too_low_are_over_by_what_was_in_flight(
         assert full <= EXACT + late / (ESTIMATE * estimates)
         over_since = (at if over_since is None else over_since) if full > EXACT else None
         assert over_since is None or at - over_since < PERIOD
+
+
+class Unestimated:
+    """A backlog of calls that cost a request, and tokens which only their ends tell."""
+
+    def __init__(self, tokens: float, estimated: float = 0.0) -> None:
+        self.piece = Costs({"requests": 1, "tokens": estimated})
+        self.actual = (Costs({"requests": 1, "tokens": tokens}),)
+        self.lasts = 0.2
+
+    def waiting(self, now: float) -> AnyCost:
+        """Endless."""
+        return self.piece * 1000
+
+    def went(self, cost: AnyCost, now: float) -> None:
+        """Nothing changes."""
+
+
+LONG = 4.0
+
+HEARD_AFTER = 1.0
+"""Seconds after its end in which others hear of a call: a sync interval of its instance and one of
+theirs, the way, and the permit that was granted to them before."""
+
+
+def starts_in_full_windows(cluster: SimulatedCluster, tokens: float) -> int:
+    """How many calls began although calls that all could know of had used the tokens of the window
+    up."""
+    calls = sorted(
+        (one.start, one.end, cast(Costs, one.cost).amount("tokens")) for one in cluster.calls
+    )
+    times = [start for start, *_ in calls]
+    return sum(
+        math.fsum(
+            cost
+            for _, end, cost in calls[bisect_right(times, start - LONG) : at]
+            if end <= start - HEARD_AFTER
+        )
+        >= tokens
+        for at, (start, *_) in enumerate(calls)
+    )
+
+
+@pytest.mark.parametrize(
+    ("requests", "actual", "estimates"),
+    [
+        (8, 50.0, (0.0, 0.0, 0.0, 0.0)),
+        (400, 3.0, (0.0, 0.0)),
+        (16, 50.0, (0.0, 0.0, 50.0, 50.0)),
+        pytest.param(16, 50.0, (0.0,) * 8, marks=pytest.mark.long),
+    ],
+    ids=["permits", "shares", "some estimate it", "permits of eight"],
+)
+def test_z2_what_nobody_estimated_holds_all_instances_back(
+    requests: int, actual: float, estimates: Sequence[float]
+) -> None:
+    limits = Limits(requests=Rate(requests, per=LONG), tokens=Rate(100, per=LONG))
+    cluster = SimulatedCluster(capacity=limits, factor=requests / 10, seed=1, interval=0.25)
+    for number, estimated in enumerate(estimates):
+        cluster.add(f"i{number}", Unestimated(actual, estimated))
+    cluster.run(13.0)
+    assert not starts_in_full_windows(cluster, 100)
+    assert len(cluster.calls) * actual >= 300
 
 
 def test_z5_a_settlement_makes_no_request() -> None:

@@ -392,10 +392,10 @@ class Coordinator:
                 return False
         return True
 
-    def _grant(self, limit: Limit, record: Record, rights: Sequence[int]) -> None:
+    def _grant(self, limit: Limit, record: Record, rights: division.Rights) -> None:
         asides = permits.kept_aside(limit)
         for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-            right = rights[at]
+            right = rights.units[at]
             if bound.terms.slots:
                 right = division.with_one_more(bound, one, right)
             units = min(right - one.units, bound.pool - asides[at])
@@ -409,6 +409,9 @@ class Coordinator:
                 permits.handed_over(limit, at, part)
             bound.pool -= units
             one.units += units
+        for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+            if bound.terms.slots:
+                division.note_turn(limit, bound, one, rights.units[at], rights.lots[at])
 
     # The answer.
 
@@ -422,7 +425,7 @@ class Coordinator:
         if not uncertain and not again and not request.leaving:
             if record.asks and not self._pays_at_once(limit, record, request, rights.units):
                 back = permits.grant(limit, request.instance, record, request)
-            self._grant(limit, record, rights.units)
+            self._grant(limit, record, rights)
             if all(
                 bound.terms.slots or right * bound.worth(limit.now) >= said.ask
                 for bound, right, said in zip(
@@ -431,8 +434,10 @@ class Coordinator:
             ):
                 back = -1  # its share will pay for it
             if any(
-                one.units == 0 and right > 0
-                for one, right in zip(record.holdings, rights.units, strict=True)
+                one.units == 0 and right > 0 and division.comes_soon(limit, bound)
+                for bound, one, right in zip(
+                    limit.bounds, record.holdings, rights.units, strict=True
+                )
             ):
                 back = max(1, record.interval // 4)
         if not request.leaving and not again:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from limiters.leases._coordinator import certainty, permits
 from limiters.leases._coordinator.shares import fill, in_order, next_levels, share_of
-from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
+from limiters.leases._coordinator.slots import drawn, lot_of, turn_of
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
 from limiters.leases._format import (
     EASED,
@@ -34,7 +34,6 @@ def go_on(limit: Limit) -> bool:
     while visits > 0 and everyone:
         if limit.visited in (0, len(everyone)):  # others were given up since
             limit.clear_round()
-            limit.epoch = epoch_at(limit.now, limit.interval)
             is_whole = True
         name, record = everyone[limit.visited]
         _visit(limit, name, record, orders)
@@ -87,12 +86,15 @@ def _visit_slots(limit: Limit, record: Record) -> None:
         if not bound.terms.slots:
             continue
         rights = rights or _without_lots(limit, record)
-        units, lot, sums = rights.units[at], rights.lots[at], bound.sums
+        one, sums = record.holdings[at], bound.sums
+        units, lot = rights.units[at], rights.lots[at]
         sums.rights += units
         if lot < LOT_BUCKETS:
             sums.lots[lot] = sums.lots.get(lot, 0) + 1
         if record.seen + 2 * record.interval + SILENT_MS >= limit.now:
-            sums.lacking += max(0, units + (lot < bound.lot) - record.holdings[at].units)
+            units += _has_turn(limit, bound, one, lot)
+            sums.lacking += max(0, units - one.units)
+            sums.unserved += one.units < units and _is_unserved(bound, one, lot)
 
 
 def _end(limit: Limit, orders: Orders) -> bool:
@@ -123,7 +125,8 @@ def _end(limit: Limit, orders: Orders) -> bool:
 def _outcome(limit: Limit) -> list[object]:
     """What the next round depends on."""
     of_bounds = [
-        (one.fair, one.level, one.ease, one.spare, one.lot, one.lacking) for one in limit.bounds
+        (one.fair, one.level, one.ease, one.spare, one.lot, one.lacking, one.epoch)
+        for one in limit.bounds
     ]
     return [limit.apart, *of_bounds]
 
@@ -147,6 +150,19 @@ def _spread(limit: Limit, bound: BoundState) -> None:
     bound.lot = bound.lacking = 0
     if bound.terms.slots and limit.is_short:
         bound.lot, bound.lacking = drawn(sums.lots, bound.whole - sums.rights), sums.lacking
+    if bound.terms.slots:
+        _next_epoch(limit, bound)
+
+
+def _next_epoch(limit: Limit, bound: BoundState) -> None:
+    """An epoch ends when all turns in it have ended. Where calls last longer than turns, an
+    instance may have to wait until a call of another has ended: else, by chance, it would find no
+    slot free each time. A slot whose call lasts longer than any may, holds up nobody."""
+    turn = turn_of(limit.interval)
+    ends = max(bound.epoch_since, bound.served_at) + turn
+    latest = bound.epoch_since + turn + bound.terms.period
+    if limit.now >= (latest if bound.sums.unserved else ends):
+        bound.epoch, bound.epoch_since = bound.epoch + 1, limit.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +179,26 @@ class Rights:
 def rights_of(limit: Limit, record: Record) -> Rights:
     """How much of each bound an instance may hold."""
     rights = _without_lots(limit, record)
-    for at, bound in enumerate(limit.bounds):
-        rights.units[at] += rights.lots[at] < bound.lot
+    for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+        rights.units[at] += _has_turn(limit, bound, one, rights.lots[at])
     return rights
+
+
+def _is_unserved(bound: BoundState, one: Holding, lot: int) -> bool:
+    """Whether it is to have a slot more in this epoch, and has not had one."""
+    return lot < bound.lot and one.served_at < bound.epoch_since
+
+
+def _has_turn(limit: Limit, bound: BoundState, one: Holding, lot: int) -> bool:
+    """Whether it has a right to one slot more: until it had that for a turn."""
+    is_on = limit.now < one.served_at + turn_of(limit.interval)
+    return lot < bound.lot and (is_on or one.served_at < bound.epoch_since)
+
+
+def note_turn(limit: Limit, bound: BoundState, one: Holding, right: int, lot: int) -> None:
+    """Its turn begins, once it holds what it has a right to."""
+    if one.units >= right and _is_unserved(bound, one, lot):
+        one.served_at = bound.served_at = limit.now
 
 
 def _without_lots(limit: Limit, record: Record) -> Rights:
@@ -182,7 +215,7 @@ def _without_lots(limit: Limit, record: Record) -> Rights:
             units[at] = min(bound.whole, one.need + math.floor(one.need * bound.spare))
         elif bound.terms.slots:
             part = min(float(one.need), permits.eased(limit, record, share, at))
-            units[at], lots[at] = math.floor(part), lot_of(part, record.arrival, limit.epoch)
+            units[at], lots[at] = math.floor(part), lot_of(part, record.arrival, bound.epoch)
         elif share.limited and not bound.fair.weight:
             part = permits.eased(limit, record, share, at)
             units[at] = min(one.need, math.floor(part))
@@ -199,6 +232,12 @@ def _whole_batches(limit: Limit, record: Record, units: list[int]) -> list[int]:
             held = min(UNITS, math.ceil(math.floor(number + 1e-9) * one.piece / worth))
         rounded.append(held)
     return rounded
+
+
+def comes_soon(limit: Limit, bound: BoundState) -> bool:
+    """Whether an instance that holds nothing of a bound is likely to be granted its right before
+    its next sync. A slot that did not come free within a turn is in a call that takes longer."""
+    return not bound.terms.slots or limit.now < bound.epoch_since + turn_of(limit.interval)
 
 
 def with_one_more(bound: BoundState, one: Holding, right: int) -> int:

@@ -3,8 +3,9 @@
 A share of 1.7 slots is one slot, and a second one for 0.7 of the time. Time is divided into epochs.
 In each of them every instance has another place between 0 and 1: multiples of the golden ratio, by
 the number of its arrival and that of the epoch, are spread evenly, over instances and over time. It
-has a right to one slot more while its place is below the fraction that was rounded off. A bound on
-these, the *lot*, keeps the rights of all within the slots that there are.
+has a turn with one slot more if its place is below the fraction that was rounded off. A bound on
+these, the *lot*, keeps the rights of all within the slots that there are. An epoch lasts until each
+of them has had its turn: if all slots are in calls for longer than that, they wait in it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from limiters.leases._format import (
 )
 
 
-def epoch_at(now: int, interval: int) -> int:
-    """The epoch: a fixed number of sync intervals."""
-    return now // (EPOCH_INTERVALS * max(1, interval))
+def turn_of(interval: int) -> int:
+    """How long a turn lasts: a fixed number of sync intervals."""
+    return EPOCH_INTERVALS * max(1, interval)
 
 
 def lot_of(part: float, arrival: int, epoch: int) -> int:

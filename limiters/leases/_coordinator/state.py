@@ -71,6 +71,9 @@ class Holding:
     """How much its last grant was; 0 if nothing came along."""
     given: Ledger = field(default_factory=Ledger)
     """What came along with its last grant. A store may lose it."""
+    served_at: int = NEVER
+    """Of slots: when it was last seen with one of those that are left over, in an epoch in which it
+    has a right to that."""
     refundable: float = 0.0
     """How much of its permits of this epoch may be refunded."""
     refundable_before: float = 0.0
@@ -171,6 +174,8 @@ class RoundSums:
     rights: int = 0
     """Of slots: rights before lots are drawn."""
     lacking: int = 0
+    unserved: int = 0
+    """Of slots: how many instances have not had their turn in this epoch."""
     lots: dict[int, int] = field(default_factory=dict)
     """Of slots: how many instances have each lot."""
 
@@ -208,6 +213,11 @@ class BoundState:
     """Of slots: up to which lot instances have one slot more."""
     lacking: int = 0
     """Of slots: how many of them instances have a right to that others hold."""
+    epoch: int = 0
+    """Of slots: by which those that are left over go around."""
+    epoch_since: int = NEVER
+    served_at: int = NEVER
+    """When the last turn of an epoch began."""
     sums: RoundSums = field(default_factory=RoundSums)
 
     def in_force(self, now: int) -> float:
@@ -236,6 +246,7 @@ class BoundState:
         self.stayed, self.wave = 1.0, self.wave + 1
         self.fair = self.level = Level()
         self.needs, self.spare, self.ease, self.lot, self.lacking = 0, 0.0, 1.0, 0, 0
+        self.epoch, self.epoch_since, self.served_at = 0, NEVER, NEVER
 
 
 @dataclass(slots=True)
@@ -288,8 +299,6 @@ class Limit:
     """Since when there has not been enough for everybody."""
     behind: float = 0.0
     """How far the clock of turns is behind `now`."""
-    epoch: int = 0
-    """By which slots that are left over go around."""
     queue: list[Waiter] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
 

@@ -11,6 +11,7 @@ local function start_bound(b)
   b.pool, b.entries, b.back, b.is_open = b.whole, {}, {}, true
   b.stayed, b.wave = 1, b.wave + 1
   b.needs, b.spare, b.ease, b.lot, b.lacking = 0, 0, 1, 0, 0
+  b.epoch, b.epoch_since, b.served_at = 0, NEVER, NEVER
 end
 
 local function forget_levels()
@@ -116,7 +117,7 @@ function certainty.new_limit(terms, server, now, token)
   limit = {
     server = server, nonce = token, cause = '', now = now, skew = 0, since = NEVER, proven = 0,
     not_before = NEVER, last = now, interval = 0, doubted = false, deleted = false, next_id = 0,
-    arrivals = 0, epoch = 0, visited = 0, on_permits = 0,
+    arrivals = 0, visited = 0, on_permits = 0,
     apart = false,
   }
   adopt(terms)

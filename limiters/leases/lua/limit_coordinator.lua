@@ -322,7 +322,7 @@ end
 local function nothing_held()
   return {
     units = 0, need = 0, ask = 0, piece = 0, permit_at = 0, permit_cost = 0, permit_stayed = 0,
-    permit_wave = 0, share = 0, fair = 0, granted = 0, refundable = 0, refundable_before = 0,
+    permit_wave = 0, served_at = NEVER, share = 0, fair = 0, granted = 0, refundable = 0, refundable_before = 0,
   }
 end
 
@@ -459,7 +459,7 @@ local function pays_at_once(record, request, rights, asides)
   return true
 end
 
-local function grant(record, rights)
+local function grant(record, rights, lots)
   local asides = permits.kept_aside()
   for b, bound in ipairs(limit.bounds) do
     local one, right = record.bounds[b], rights[b]
@@ -478,6 +478,9 @@ local function grant(record, rights)
       end
       bound.pool = bound.pool - units
       one.units = one.units + units
+    end
+    if bound.slots then
+      division.note_turn(bound, one, rights[b], lots[b])
     end
   end
 end
@@ -516,18 +519,19 @@ local function parts_of(record, rights, before, limited, uncertain)
 end
 
 -- Grants what there is to grant. When to ask again; -1 for never.
-local function serve_wants(request, record, rights)
+local function serve_wants(request, record, rights, lots)
   local back = -1
   local _, asks = permits.ask_of(record)
   if asks and not pays_at_once(record, request, rights, permits.kept_aside()) then
     back = permits.grant(request.instance, record, request)
   end
-  grant(record, rights)
+  grant(record, rights, lots)
   local pays, empty = true, false
   for b, bound in ipairs(limit.bounds) do
     local enough = bound.slots or rights[b] * state.worth(bound) >= request.bounds[b].ask
     pays = pays and enough
-    empty = empty or record.bounds[b].units == 0 and rights[b] > 0
+    empty = empty
+      or record.bounds[b].units == 0 and rights[b] > 0 and division.comes_soon(bound)
   end
   if pays then
     back = -1 -- its share will pay for it
@@ -539,13 +543,13 @@ local function serve_wants(request, record, rights)
 end
 
 local function answer(request, record, again, created)
-  local rights, limited = division.rights_of(record)
+  local rights, limited, lots = division.rights_of(record)
   local uncertain, back, before = certainty.remaining(), -1, {}
   for b, one in ipairs(record.bounds) do
     before[b] = one.units
   end
   if uncertain == 0 and not again and not request.leaving then
-    back = serve_wants(request, record, rights)
+    back = serve_wants(request, record, rights, lots)
   end
   if not request.leaving and not again then
     record.until_ = limit.now + limit.lease

@@ -14,7 +14,7 @@ local function right_to_slots(b, record, parts, is_short, limited, on_permits)
     part = permits.eased(bound, part, true, 0, permits.stretch(parts))
   end
   part = min(need, part)
-  return floor(part), slots.lot_of(part, record.arrival, limit.epoch)
+  return floor(part), slots.lot_of(part, record.arrival, bound.epoch)
 end
 
 -- What an instance may have of each bound at the levels for those that live on permits, or for the
@@ -28,6 +28,17 @@ local function parts_of(record, on_permits)
     parts[b] = shares.part(one.need, b, scale, scarcest, most)
   end
   return parts, scarcest ~= 0
+end
+
+-- Whether an instance is to have a slot more in this epoch, and has not had one.
+local function is_unserved(bound, one, lot)
+  return lot < bound.lot and one.served_at < bound.epoch_since
+end
+
+-- Whether it has a right to one slot more: until it had that for a turn.
+local function has_turn(bound, one, lot)
+  local is_on = limit.now < one.served_at + slots.turn_of(limit.interval)
+  return lot < bound.lot and (is_on or one.served_at < bound.epoch_since)
 end
 
 -- The same for slots, by its fair share.
@@ -44,8 +55,12 @@ local function visit_slots(record, parts, limited, on_permits)
         bound.counts_of_lots[lot] = (bound.counts_of_lots[lot] or 0) + 1
       end
       if record.seen + 2 * record.interval + SILENT_MS >= limit.now then
-        right = right + (lot < bound.lot and 1 or 0)
-        bound.sum_lacking = bound.sum_lacking + max(0, right - record.bounds[b].units)
+        local one = record.bounds[b]
+        right = right + (has_turn(bound, one, lot) and 1 or 0)
+        bound.sum_lacking = bound.sum_lacking + max(0, right - one.units)
+        if one.units < right and is_unserved(bound, one, lot) then
+          bound.sum_unserved = bound.sum_unserved + 1
+        end
       end
     end
   end
@@ -77,6 +92,20 @@ local function visit(name, record, has_lots, orders)
   permits.requeue(name, record)
 end
 
+-- The next epoch, when all turns in this one have ended. Whether it begins.
+local function next_epoch(bound)
+  local turn = slots.turn_of(limit.interval)
+  local ends = max(bound.epoch_since, bound.served_at) + turn
+  if bound.sum_unserved > 0 then
+    ends = bound.epoch_since + turn + bound.period
+  end
+  if limit.now < ends then
+    return false
+  end
+  bound.epoch, bound.epoch_since = bound.epoch + 1, limit.now
+  return true
+end
+
 -- How much more than it needs or uses an instance may hold of a bound, and who has the slots that are
 -- left over. Whether that changes the next round.
 local function spread(b, bound, is_short)
@@ -97,7 +126,7 @@ local function spread(b, bound, is_short)
   local changes = ease ~= bound.ease or spare ~= bound.spare or lot ~= bound.lot
     or lacking ~= bound.lacking
   bound.ease, bound.spare, bound.lot, bound.lacking = ease, spare, lot, lacking
-  return changes
+  return bound.slots and next_epoch(bound) or changes
 end
 
 -- What those who live on permits leave of each bound to the others: of rates, what is not kept aside
@@ -190,7 +219,6 @@ function division.go_on(own)
     end
     if limit.visited == 0 or limit.visited == limit.instances then -- others were given up since
       state.clear_round()
-      limit.epoch = slots.epoch_at(limit.now, limit.interval)
       is_whole, held = true, certainty.zeros()
     end
     local place = limit.visited
@@ -231,12 +259,13 @@ local function whole_batches(record, units)
   end
 end
 
--- How much of each bound an instance may hold; and whether its fair share is less than it needs.
+-- How much of each bound an instance may hold; whether its fair share is less than it needs; and its
+-- lots of slots.
 function division.rights_of(record)
   local fair, limited = permits.fair_share(record)
   local on_permits = permits.lives_on_permits(record, fair, limited)
   local parts, is_short = parts_of(record, on_permits)
-  local units = {}
+  local units, lots = {}, {}
   for b, part in ipairs(parts) do
     units[b] = floor(part)
   end
@@ -248,7 +277,7 @@ function division.rights_of(record)
     local one = record.bounds[b]
     if bound.slots then
       local right, lot = right_to_slots(b, record, parts, is_short, limited, on_permits)
-      units[b] = right + (lot < bound.lot and 1 or 0)
+      units[b], lots[b] = right + (has_turn(bound, one, lot) and 1 or 0), lot
     elseif on_permits then
       units[b] = 0
     elseif not limited and bound.spare > 0 then
@@ -257,7 +286,20 @@ function division.rights_of(record)
       units[b] = min(one.need, floor(permits.eased(bound, parts[b], true, one.piece, stretch)))
     end
   end
-  return units, limited
+  return units, limited, lots
+end
+
+-- The turn of an instance begins, once it holds what it has a right to.
+function division.note_turn(bound, one, right, lot)
+  if one.units >= right and is_unserved(bound, one, lot) then
+    one.served_at, bound.served_at = limit.now, limit.now
+  end
+end
+
+-- Whether an instance that holds nothing of a bound is likely to be granted its right before its next
+-- sync. A slot that did not come free within a turn is in a call that takes longer.
+function division.comes_soon(bound)
+  return not bound.slots or limit.now < bound.epoch_since + slots.turn_of(limit.interval)
 end
 
 -- How many slots an instance is granted: one more than its right, if it needs that and the slot is

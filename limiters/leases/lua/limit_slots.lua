@@ -1,8 +1,8 @@
 -- Who has one of the slots that are left over: _coordinator/slots.py in Lua.
 
--- The epoch: a fixed number of sync intervals.
-function slots.epoch_at(now, interval)
-  return floor(now / (EPOCH_INTERVALS * max(1, interval)))
+-- How long a turn lasts: a fixed number of sync intervals.
+function slots.turn_of(interval)
+  return EPOCH_INTERVALS * max(1, interval)
 end
 
 -- The lot of an instance for the fraction of a slot in its share: a slot goes to those with the

@@ -370,7 +370,7 @@ function state.clear_round()
     limit.fair_fillings[i] = { used = 0, limited = 0, weight = 0 }
     limit.level_fillings[i] = { used = 0, limited = 0, weight = 0 }
     b.sum_needs, b.sum_shares, b.sum_aside, b.sum_satisfied = 0, 0, 0, 0
-    b.sum_rights, b.sum_lacking = 0, 0
+    b.sum_rights, b.sum_lacking, b.sum_unserved = 0, 0, 0
     b.counts_of_lots = {}
   end
 end

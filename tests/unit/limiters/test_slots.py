@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
+from limiters.leases._coordinator.slots import drawn, lot_of, turn_of
 from limiters.leases._format import EPOCH_INTERVALS, LOT_BUCKETS
 
 
@@ -78,7 +78,6 @@ def test_whole_shares_have_no_lot() -> None:
     assert rights([0.5, 0.5], [1, 2], 0, 0) == [0, 0]
 
 
-def test_an_epoch_is_a_fixed_number_of_sync_intervals() -> None:
-    assert epoch_at(500 * EPOCH_INTERVALS - 1, 500) == 0
-    assert epoch_at(500 * EPOCH_INTERVALS, 500) == 1
-    assert epoch_at(12_345, 0) == 12_345 // EPOCH_INTERVALS
+def test_a_turn_is_a_fixed_number_of_sync_intervals() -> None:
+    assert turn_of(500) == 500 * EPOCH_INTERVALS
+    assert turn_of(0) == EPOCH_INTERVALS

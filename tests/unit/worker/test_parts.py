@@ -76,7 +76,10 @@ def test_the_mean_of_costs_in_several_dimensions() -> None:
         ({"tokens": ""}, "name a field"),
         ({"tokens": -1}, "tokens"),
         (5, "of which dimension it is"),
-        ("size", "^cost must say of which dimension it is, not 'size'; as in requests=1,tokens=size"),
+        (
+            "size",
+            "^cost must say of which dimension it is, not 'size'; as in requests=1,tokens=size",
+        ),
     ],
 )
 def test_a_rule_of_other_dimensions_than_the_limit_is_refused_by_name(rule: Any, says: str) -> None:
