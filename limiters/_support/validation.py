@@ -79,7 +79,6 @@ class ArgumentError(Sendable, ValueError):
         value = self.value if self._shown else UNSHOWN
         return ArgumentError(parameter, value, self.requirement, self.advice)
 
-
     def advising(self, advice: str) -> ArgumentError:
         """Return the same error with another advice."""
         value = self.value if self._shown else UNSHOWN
