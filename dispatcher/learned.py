@@ -160,6 +160,9 @@ class Learned:
             isinstance(percentile, NUMBERS) and 0 < percentile <= 100
         ):
             raise ArgumentError("percentile", percentile, "be more than 0 and at most 100")
+        if percentile < 1:
+            advice = f"did you mean {plain(100 * percentile)}?"
+            raise ArgumentError("percentile", percentile, "be at least 1, of a hundred", advice)
         global _in_use
         self._start = checked_cost("start", start)
         given = start.values() if isinstance(start, Mapping) else [start]

@@ -16,7 +16,7 @@ UNITS = {
     "d": Fraction(86_400),
 }
 
-EXAMPLES = "90, 90s, 5m, 1h30m, 2d, 250ms"
+EXAMPLES = "90, 90s, 5m, 1h30m, 1d, 250ms"
 
 _NUMBER = r"\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?"
 """The number of digits is bounded, so that it takes no time to read a number."""

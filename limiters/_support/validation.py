@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -78,6 +79,11 @@ class ArgumentError(Sendable, ValueError):
         value = self.value if self._shown else UNSHOWN
         return ArgumentError(parameter, value, self.requirement, self.advice)
 
+    def advising(self, advice: str) -> ArgumentError:
+        """Return the same error with another advice."""
+        value = self.value if self._shown else UNSHOWN
+        return ArgumentError(self.parameter, value, self.requirement, advice)
+
 
 @contextmanager
 def named(names: Mapping[str, str]) -> Iterator[None]:
@@ -87,6 +93,8 @@ def named(names: Mapping[str, str]) -> Iterator[None]:
     ...     text("url_or_client", "")
     Traceback (most recent call last):
     limiters._support.validation.ArgumentError: redis must be a text that is not empty, not ''
+
+    An advice such as parts=100 becomes --parts 100 where the names are options of a command.
     """
     try:
         yield
@@ -96,7 +104,15 @@ def named(names: Mapping[str, str]) -> Iterator[None]:
         )  # a part of it, as in cost['tokens']
         if parameter not in names:
             raise
-        raise error.of(f"{names[parameter]}{bracket}{part}") from None
+        renamed = error.of(f"{names[parameter]}{bracket}{part}")
+        raise renamed.advising(_as_options(error.advice, names)) from None
+
+
+def _as_options(advice: str, names: Mapping[str, str]) -> str:
+    for name, written in names.items():
+        if written.startswith("--"):
+            advice = re.sub(rf"(?<![\w:,.]){name}=(?=[\w.])", f"{written} ", advice)
+    return advice
 
 
 def seconds(name: str, value: object, *, zero: bool = False) -> float:

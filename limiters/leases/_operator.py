@@ -18,7 +18,7 @@ from limiters._plain_numbers import plain
 from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import ArgumentError, amount, text
-from limiters.leases._bounds import amount_text, terms_of_limits, usual_factor
+from limiters.leases._bounds import DEFAULT_PARTS, amount_text, terms_of_limits, usual_factor
 from limiters.leases._layout import BoundLayout, names_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds, shared_amount
 from limiters.leases._options import checked_lease, checked_period
@@ -95,9 +95,8 @@ class TermsChange(ConvertedOptions):
     @property
     def names_dimensions(self) -> bool:
         """Whether it has to be known which dimensions the limit has."""
-        return isinstance(self._said, (Limits, Mapping, WrittenLimits)) or isinstance(
-            self.ramp, Mapping
-        )
+        named = isinstance(self._said, (Limits, Mapping, WrittenLimits))
+        return named or isinstance(self.ramp, Mapping) or self.factor is not None
 
     def of(self, known: Terms | None) -> LimitChange:
         """The same as a coordinator takes it, of a limit that has these terms; None where they do
@@ -106,11 +105,13 @@ class TermsChange(ConvertedOptions):
         factor = self.factor or 0.0
         limits = self._limits(known)
         if limits is not None:
-            self._check_period()
+            if "" not in limits.dimensions:
+                self._check_names_suffice()
             terms = terms_of_limits(limits, usual_factor(limits), lease)
             layout, changes = terms.layout, [BoundChange.whole(one) for one in terms.bounds]
-            if known is not None and known.layout != layout:  # all is said: it starts over
-                lease, factor = lease or known.lease, factor or terms.factor
+            if known is None or known.layout != layout:  # all is said: it is new, or starts over
+                factor = factor or terms.factor
+                lease = lease or (known.lease if known is not None else 0)
         else:
             layout, changes = known.layout if known is not None else "", self._changes(known)
         changes = [
@@ -127,7 +128,16 @@ class TermsChange(ConvertedOptions):
             return Limits(**self._said.by_name("capacity"))
         return None
 
-    def _check_period(self) -> None:
+    def _check_names_suffice(self) -> None:
+        """Refuse what is said of one rate without a name, where dimensions have names."""
+        if self.factor is not None:
+            raise ArgumentError(
+                "factor",
+                self.factor,
+                "be left out where dimensions have names",
+                f"the limit is shown as {DEFAULT_PARTS} partitions, or as the parts that "
+                "instances were made with",
+            )
         if self.period is not None:
             raise ArgumentError(
                 "period",
@@ -150,7 +160,7 @@ class TermsChange(ConvertedOptions):
             if known is None:
                 return []  # it does not say all that a new limit needs
         assert known is not None
-        self._check_period()
+        self._check_names_suffice()
         names = names_of(known.layout, [one.period for one in known.bounds])
         if capacity is None:
             return []

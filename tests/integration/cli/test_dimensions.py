@@ -108,6 +108,20 @@ def test_what_cannot_be_is_refused_by_its_dimension_and_changes_nothing(
     assert rows(run("limit", "show", "llm").out)["capacity"] == TEXT
 
 
+@pytest.mark.parametrize("also", [(), ("--shared-capacity", "tokens=5")])
+def test_what_a_partition_is_worth_is_for_limits_of_one_number(
+    run: Run, url: str, also: tuple[str, ...]
+) -> None:
+    run("limit", "set", "llm", "--shared-capacity", TEXT)
+    for command in (
+        ("limit", "set", "llm", "--factor", "5", *also),
+        ("limit", "set", "new", "--factor", "5", "--shared-capacity", TEXT),
+    ):
+        said = run(*command)
+        assert (said.code, said.out) == (2, "")
+        assert "--factor must be left out where dimensions have names, not 5.0" in said.err
+
+
 def test_other_dimensions_start_it_over_and_those_of_before_are_refused_by_name(
     run: Run, url: str
 ) -> None:
@@ -160,6 +174,12 @@ WORKER = ("worker", "json:dumps", "--topic", "mails", "--limit", "llm", "--check
         ("--cost tokens=size --batch-cost requests=1,calls=1", f"ok  limit    llm: {TEXT}"),
         ("--cost tokns=size", "--cost must be of requests, tokens and calls alone, not {'tokns"),
         ("--cost 5", "--cost must say of which dimension it is, not 5.0"),
+        ("--cost size", "as in requests=1,tokens=size,calls=1"),
+        ("--factor 5", "--factor must be left out with Limits, not 5.0; say --parts 100 for"),
+        (
+            "--cost requests=1,calls=1 --max-operation-time 90",
+            "--max-operation-time must be at most 60 seconds, the max_operation_time of calls=",
+        ),
         ("--cost tokens=100000,calls=1", "more than the limiter's max_capacity of 90000 of tokens"),
         ("--cost tokens=5", "--cost must name calls, of which each call takes one or more"),
         ("--cost tokens=n --batch-cost calls=1.5", "--batch-cost['calls'] must be a whole number"),

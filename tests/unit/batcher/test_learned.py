@@ -332,6 +332,7 @@ def test_plain_operations_are_no_larger_for_it() -> None:
         ({"start": {}}, "start must be more than zero"),
         ({"start": {"tokens": -1}}, r"start\['tokens'\] must be zero or more"),
         ({"start": 1, "percentile": 0}, "percentile must be more than 0 and at most 100"),
+        ({"start": 1, "percentile": 0.95}, "at least 1, of a hundred, not 0.95; did you mean 95?"),
         ({"start": 1, "percentile": 101}, "percentile must"),
         ({"start": 1, "percentile": float("nan")}, "percentile must"),
         ({"start": 1, "percentile": True}, "percentile must"),

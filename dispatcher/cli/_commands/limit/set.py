@@ -18,7 +18,6 @@ from dispatcher.cli._text.wording import grants, terms_of
 from limiters._support.validation import in_seconds, named
 from limiters.errors import DamagedLimitError, DispatcherError
 from limiters.leases import LimitView
-from limiters.leases._bounds import usual_factor
 from limiters.leases._operator import TermsChange
 from limiters.limits import Limits, read_limits
 
@@ -96,7 +95,6 @@ def _new(change: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **change,
         "capacity": limits,
-        "factor": change["factor"] or usual_factor(limits),
         "lease_time": change["lease_time"] or NEW.lease_time,
     }
 

@@ -21,8 +21,12 @@ from limiters._support.validation import named
 from limiters.leases._bounds import limits_of_terms
 from limiters.limits import Limits
 
-COSTS = {"cost": "--cost", "batch_cost": "--batch-cost"}
-"""The option for each parameter."""
+OF_THE_LIMIT = {
+    "cost": "--cost",
+    "batch_cost": "--batch-cost",
+    "max_operation_time": "--max-operation-time",
+}
+"""What a Worker checks against its limit: the option for each parameter."""
 
 WHERE = ("url", "name", "prefix", "shared_capacity")
 """Options that identify the shared limit."""
@@ -38,7 +42,7 @@ def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worke
     find_handlers_here()
     timeline, limit = timeline_of(options), limit_of(options)
     limiter = None if limit is None else limit.build()
-    with named(COSTS):
+    with named(OF_THE_LIMIT):
         return Worker(timeline, options.handler, rate_limiter=limiter, **how)
 
 
