@@ -7,6 +7,7 @@ less, so that costs may change.
 
 from __future__ import annotations
 
+import heapq
 import math
 import threading
 import uuid
@@ -208,6 +209,21 @@ class Learned:
                 for kind, one in reversed(self._kinds.items())
             ]
 
+    def _most_settled(self, most: int) -> list[tuple[Hashable, int, dict[str, float], set[str]]]:
+        """Return the kinds that were settled most often, at most so many: the kind, how often, its
+        estimate by dimension, and the dimensions that are still cold."""
+        with self._lock:
+            kinds = heapq.nlargest(most, self._kinds.items(), key=lambda one: one[1].settled)
+            return [
+                (
+                    kind,
+                    one.settled,
+                    self._by_dimension | (learned := self._warm(one)),
+                    self._by_dimension.keys() - learned.keys(),
+                )
+                for kind, one in kinds
+            ]
+
     def learn(self, kind: Hashable, actual: float | Mapping[str, float]) -> None:
         """An operation of this kind has cost `actual`: settlements say so by themselves.
 
@@ -252,14 +268,18 @@ class Learned:
     def _estimate(self, known: _Kind | None) -> AnyCost:
         if known is None or self._is_cold(known):
             return self._start
-        learned = {
+        learned = self._warm(known)
+        if isinstance(self._start, Costs):
+            return Costs({**self._start, **learned})
+        return learned[""]
+
+    def _warm(self, known: _Kind) -> dict[str, float]:
+        """The estimates that are learned, by dimension."""
+        return {
             name: max(one.percentile(self._percentile), self._by_dimension[name] * LEAST_PART)
             for name, one in known.histograms.items()
             if one.noted >= self._enough
         }
-        if isinstance(self._start, Costs):
-            return Costs({**self._start, **learned})
-        return learned[""]
 
     def _shown(self) -> str:
         return repr(dict(self._start)) if isinstance(self._start, Costs) else plain(self._start)
@@ -287,6 +307,10 @@ class KindOfCost:
     def learn(self, actual: AnyCost) -> None:
         """It was settled to `actual`."""
         self._learned._note(self.kind, actual)
+
+    def learners(self) -> Iterable[tuple[Learned, str]]:
+        """Return the costs that learn from it, each with its dimension if it does not know that."""
+        return ((self._learned, ""),)
 
 
 def _named(cost: AnyCost) -> Iterable[tuple[str, float]]:

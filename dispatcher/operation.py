@@ -220,11 +220,12 @@ def is_learned(operation: Operation) -> bool:
     return hasattr(operation, "_kind")
 
 
-def learn(operation: Operation, actual: AnyCost) -> None:
-    """Learn from the `actual` cost of `operation`, if its cost is learned."""
+def learn(operation: Operation, actual: AnyCost) -> KindOfCost | None:
+    """Learn from the `actual` cost of `operation`, if its cost is learned: return its kind then."""
     kind: KindOfCost | None = getattr(operation, "_kind", None)
     if kind is not None:
         kind.learn(actual)
+    return kind
 
 
 def cost_of(operations: Iterable[Operation]) -> AnyCost:

@@ -175,6 +175,10 @@ class InstanceShare:
         factor, first = self.terms.factor, self.terms.capacity
         return [factor, *(factor / first * one.terms.capacity for one in self.bounds[1:])]
 
+    def describe(self, label: str) -> None:
+        """Say this of itself, to people, from the next request on."""
+        self.profile = replace(self.profile, label=label)
+
     # What it may spend.
 
     def settle(self, now: float) -> float:

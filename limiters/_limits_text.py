@@ -24,6 +24,8 @@ EXAMPLE = "requests=600/60s+10/1s,tokens=90000/60s,calls=20slots"
 _BETWEEN_WINDOWS = re.compile(r"(?<![eE])\+")
 """Not the sign in 1e+16."""
 
+_PLAIN = re.compile(r"[ -~\n]*")
+
 _SLOTS = re.compile(r"(.+?)\s*slots?")
 
 
@@ -99,15 +101,24 @@ def read_number_or_text(text: str) -> float | str:
     (2000.0, 'calls=20slots')
     """
     try:
-        return float(text)
+        return float(text) if text.isascii() else text
     except ValueError:
         return text
+
+
+def plain_text(option: str, text: str) -> str:
+    """Return `text`, which has only characters that limits are written in: so errors can show its
+    names as they are. ArgumentError of the `option` otherwise."""
+    if not _PLAIN.fullmatch(text):
+        advice = "letters and digits are those of ASCII"
+        raise ArgumentError(option, text, f"be limits by dimension, as in {EXAMPLE}", advice)
+    return text
 
 
 def read_dimensions(option: str, text: str) -> WrittenLimits:
     """Read each dimension of `text`."""
     found: dict[str, WrittenDimension] = {}
-    for part in text.split(","):
+    for part in plain_text(option, text).split(","):
         one = _read_dimension(option, part.strip())
         if one.name in found:
             both = found[one.name].with_windows_of(one)

@@ -137,8 +137,9 @@ class Rate:
         if not isinstance(inner, Rate):
             advice = "as in also=[Rate(10, per=1)]"
             raise ArgumentError("also", inner, "hold a Rate for each further window", advice)
-        if inner.also or inner.burst is not None or inner.counts != "start":
-            advice = "say burst, counts and other windows once, of the outer rate"
+        only = Rate(inner.capacity, inner.per)
+        if inner != only:
+            advice = "say burst, counts, max_operation_time and other windows of the outer rate"
             raise ArgumentError("also", inner, "have a capacity and per alone", advice)
 
     def _check_within(self, outer: Rate) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from limiters._budgets.spend import Spend
@@ -10,7 +10,11 @@ from limiters._costs import AnyCost
 from limiters._stats.tally import Source
 from limiters._support.clock import Clock
 from limiters.events import Event, Listener
+from limiters.leases._learned_costs import LearnedCost
 from limiters.limits import Limits
+
+LearnedSource = Callable[[], Sequence[LearnedCost]]
+"""Returns what was learned of costs: a bounded number, the one settled most often first."""
 
 
 class Grant(Protocol):
@@ -53,7 +57,8 @@ class Ending(Protocol):
 class RateLimiter(Protocol):
     """Decides how much may be spent now. Implementations are thread-safe: Batchers may share one.
 
-    A Batcher and a Worker use only these properties and methods of a limiter.
+    A Batcher and a Worker use only these properties and methods of a limiter. If it is a
+    ShowsLearnedCosts too, they pass it the costs that they learn.
 
     Costs and capacities are numbers if the limit has one dimension (`limits.is_scalar`), and
     `Costs` by dimension if it has several.
@@ -149,4 +154,13 @@ class RateLimiter(Protocol):
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Call `fn(event)` for the events named, or for all events. A slow listener may miss
         some."""
+        ...
+
+
+@runtime_checkable
+class ShowsLearnedCosts(Protocol):
+    """A limiter that shows people what was learned of the costs that it is charged. Optional."""
+
+    def show_learned_costs(self, source: LearnedSource) -> Ending:
+        """Shows what `source()` returns, from now on. It is called now and then, in any thread."""
         ...

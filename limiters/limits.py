@@ -10,7 +10,12 @@ from keyword import iskeyword
 
 from limiters._bound_names import bound_names
 from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
-from limiters._limits_text import dimension_text, read_dimensions, read_number_or_text
+from limiters._limits_text import (
+    dimension_text,
+    plain_text,
+    read_dimensions,
+    read_number_or_text,
+)
 from limiters._plain_numbers import exact, plain
 from limiters._rates import (
     BURST,
@@ -53,7 +58,7 @@ MAX_BOUNDS = 16
 """The largest number of bounds of a limit: the record of an instance has a part for each."""
 
 
-_NAMELESS = re.compile(r"(?P<amount>[\d.]+(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
+_NAMELESS = re.compile(r"(?P<amount>\d+\.?\d*(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
 """The text of a limit of one dimension without a name."""
 
 
@@ -130,7 +135,7 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        nameless = _NAMELESS.fullmatch(validation.text("text", text))
+        nameless = _NAMELESS.fullmatch(plain_text("text", validation.text("text", text)))
         if nameless:
             return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
         return cls(**read_dimensions("text", text).by_name("text"))

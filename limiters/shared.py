@@ -23,6 +23,7 @@ from limiters._sharing.asking import Asking
 from limiters._sharing.bound_standings import bound_standings
 from limiters._sharing.budget import SharedBudget
 from limiters._sharing.grant import SharedGrant
+from limiters._sharing.learned_notes import LearnedNotes
 from limiters._sharing.options import SharedResourceOptions
 from limiters._sharing.provisioning import Provisioning
 from limiters._sharing.share_events import Announcements
@@ -33,6 +34,7 @@ from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, in_seconds, seconds
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
+from limiters.leases._learned_costs import with_costs
 from limiters.leases._messages import (
     Kind,
     Reply,
@@ -44,6 +46,7 @@ from limiters.leases._messages import (
 )
 from limiters.leases._totals import counters_of
 from limiters.leases.protocol import LeaseManager
+from limiters.limiter import Ending, LearnedSource
 from limiters.limits import Limits
 
 _log = logging.getLogger("limiters.shared")
@@ -86,6 +89,8 @@ class SharedResource(Resource):
         self._budget = SharedBudget(self._shared_limits, self._reserved, self._changed)
         self._sync_seconds = Histogram(SECONDS)
         self._sync_failures = 0
+        self._member = f"{socket.gethostname()}:{os.getpid()}"
+        self._learned = LearnedNotes()
         self._begin_share(self._terms)
         self._provisioning = Provisioning()
         self._tally = Tally(counters_of(self._shared_limits.dimensions))
@@ -104,7 +109,7 @@ class SharedResource(Resource):
             interval=self._interval,
             bounds=self._shared_limits.bounds,
             freed=self._changed,
-            label=f"{socket.gethostname()}:{os.getpid()}",
+            label=with_costs(self._member, self._learned.costs),
             weight=weight_units(self._options.weight),
         )
         self._budget.join(self._share)
@@ -198,7 +203,7 @@ class SharedResource(Resource):
                 max=self._budget.most,
                 demand=self._demand,
                 bounds=bounds,
-                member=share.profile.label,
+                member=self._member,
                 spent_shared=self._shared_limits.smallest(one.spent_shared for one in bounds),
                 spent_reserved=self._shared_limits.smallest(one.spent_reserved for one in bounds),
                 partitions_held=self._partitions_held(now),
@@ -313,6 +318,11 @@ class SharedResource(Resource):
         """
         return self._tally.publish(source)
 
+    def show_learned_costs(self, source: LearnedSource) -> Ending:
+        """Shows what `source()` returns in `dispatcher limit show`, with the requests that are sent
+        anyway. A Batcher does so by itself. Thread-safe."""
+        return self._learned.add(source)
+
     def _unreported(self, read: tuple[float, ...], now: float) -> tuple[float, ...]:
         budget = self._budget
         shared, reserved = budget.shared_spending(now), budget.reserved_spending(now)
@@ -410,9 +420,12 @@ class SharedResource(Resource):
     def _next_request(self) -> tuple[Request | None, float | None]:
         """Return the request that is due, or how long to wait for one."""
         read = self._tally.read()  # without the lock, since it calls sources
+        has_learned = self._learned.look(self._clock.now())
         self._line.tidy()
         with self._lock:
             now = self._clock.now()
+            if has_learned:
+                self._share.describe(with_costs(self._member, self._learned.costs))
             self._wakes_at = -1.0
             self._want(now)
             there = self._budget.there(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dispatcher._core.queues.buffer import NEVER
+from dispatcher._core.queues.learned_costs import LearnedCosts
 from dispatcher.errors import TooExpensiveError
 from dispatcher.watcher import WatcherTerms
 from limiters._costs import AnyCost, Costs, checked_cost, is_covered
@@ -28,6 +29,8 @@ class CostTerms:
         slots = {bound.dimension for bound in bounds if bound.kind is BoundKind.SLOTS}
         self.in_flight = frozenset(slots)
         """The dimensions that count calls in flight."""
+        self.learned = LearnedCosts()
+        """The learned costs that its operations have taught."""
 
     @property
     def quick_up_to(self) -> float:

@@ -83,7 +83,8 @@ class EngineThread:
                 )
             try:
                 self._begin(owner)
-                self.limiting.start(self.engine.open_work.totals.published)
+                engine = self.engine
+                self.limiting.start(engine.open_work.totals.published, engine.costs.learned.read)
                 self.engine.limiter_runs()
                 if self._state is State.NEW:  # one step with the next line
                     self._state = State.RUNNING

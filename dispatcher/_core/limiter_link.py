@@ -10,7 +10,7 @@ from functools import partial
 from limiters._stats.tally import Source
 from limiters._support.forking import begin_in_child
 from limiters._support.validation import ArgumentError
-from limiters.limiter import RateLimiter
+from limiters.limiter import LearnedSource, RateLimiter, ShowsLearnedCosts
 
 _log = logging.getLogger("dispatcher.batcher")
 
@@ -114,13 +114,16 @@ class LimiterLink:
         if self.limiter is not None:
             self._undo.append(self.limiter.add_wake_up(changed).end)
 
-    def start(self, totals: Source) -> None:
-        """Start the limiter, unless it runs, and have it publish `totals`."""
+    def start(self, totals: Source, learned: LearnedSource) -> None:
+        """Start the limiter, unless it runs, and have it publish `totals`, and `learned` if it
+        can."""
         limiter = self.limiter
         if limiter is None:
             return
         _use_of(limiter, self).begin()
         self._undo.append(limiter.publish(totals).end)
+        if isinstance(limiter, ShowsLearnedCosts):
+            self._undo.append(limiter.show_learned_costs(learned).end)
 
     def end(self) -> None:
         """End everything that was begun. An error of the user's limiter does not prevent the

@@ -6,7 +6,7 @@ Each process learns by itself: tasks that run in it one after the other share wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,10 @@ class PackCost(KindOfCost):
         """Divide the actual cost of the rows equally among them, and learn from it."""
         if self._rows:
             self._prices.learn(actual - self._besides, self._rows)
+
+    def learners(self) -> Iterable[tuple[Learned, str]]:
+        """Return the costs that learn from the rows, each with its dimension."""
+        return ((learned, name) for name, learned in self._prices.by_dimension.items())
 
 
 def scaled(cost: AnyCost, factors: Mapping[str, float]) -> AnyCost:

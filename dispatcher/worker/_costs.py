@@ -10,7 +10,7 @@ from dispatcher.learned import KindOfCost, Learned
 from dispatcher.timeline import Lease
 from limiters._costs import AnyCost
 from limiters._support.validation import UNSHOWN, ArgumentError, amount
-from limiters.limits import Limits
+from limiters.limits import BoundKind, Limits
 
 Cost = (
     float
@@ -45,6 +45,7 @@ class MessageCosts:
             self._normal("cost", rule.estimate_at_first)
         elif isinstance(rule, str):
             _check_field("cost", rule)
+            self._check_is_of_one_dimension(rule)
         elif isinstance(rule, Mapping):
             named = {name: one for name, one in rule.items() if isinstance(one, str)}
             for name, field in named.items():
@@ -59,6 +60,15 @@ class MessageCosts:
                 self.mean = self._rule = known
         elif not callable(rule):
             self.mean = self._rule = self._normal("cost", amount("cost", rule, zero=True))
+
+    def _check_is_of_one_dimension(self, field: str) -> None:
+        limits = self._limits
+        if limits is None or limits.is_scalar:
+            return
+        largest = max(limits.bounds, key=lambda one: (one.kind is BoundKind.RATE, one.capacity))
+        parts = ((one, field if one == largest.dimension else "1") for one in limits.dimensions)
+        example = ",".join(f"{name}={cost}" for name, cost in parts)
+        raise ArgumentError("cost", field, "say of which dimension it is", f"as in {example}")
 
     def kind_of(self, message: Lease) -> AnyCost | KindOfCost:
         """Return the cost of a message, in the form that learns if it is learned."""

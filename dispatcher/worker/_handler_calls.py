@@ -93,6 +93,12 @@ class Calls:
         if refused:
             self._settle(refused, self._judged(refused, error, None))
 
+    def refuse_for_cost(self, held: Held, error: BaseException) -> None:
+        """Fail a message that has no cost, or one that it cannot have."""
+        if not isinstance(error, Reject):  # that one says so in the log itself
+            self._log.no_cost(held.lease.id, error)
+        self.refuse([held], error)
+
     def _settle(self, held: Iterable[Held], fates: Fates) -> None:
         by_lease = {id(one.lease): one for one in held}
         works: list[Work] = [(by_lease[id(it)], Delete()) for it in fates.done]

@@ -73,7 +73,7 @@ class Intake:
         if allowed is not None and lease.attempt > allowed:
             raise Reject(
                 f"leased {lease.attempt - 1} times, and the last attempt did not end: its process "
-                "was killed or its handler hung"
+                "was killed or its handler hung, or it failed and max_attempts was lowered since"
             )
         priced = self._costs.kind_of(lease)
         cost = priced.estimate if isinstance(priced, KindOfCost) else priced

@@ -178,7 +178,7 @@ class Leasing:
             return
         operations, refused = self._intake.operations(held)
         for one, error in refused:
-            self._calls.refuse([one], error)
+            self._calls.refuse_for_cost(one, error)
         self._enqueue(operations)
 
     def _enqueue(self, operations: list[Operation]) -> None:

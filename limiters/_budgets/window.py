@@ -110,9 +110,10 @@ class WindowLedger:
         self._expiries: list[int] = []
         self._paid_until = -math.inf
         self._likely = 1.0
-        """Which part of an estimate calls have cost lately. The pace is that of true costs: with
-        that of estimates, no more calls would run at once than a burst is worth, however little of
-        it they cost. The window counts estimates in full."""
+        self._likely_until = self._looked_at = -math.inf
+        """Which part of an estimate calls have cost lately, and until when that is known. The pace
+        is that of true costs: with that of estimates, no more calls would run at once than a
+        burst is worth, however little of it they cost. The window counts estimates in full."""
         self._total = 0.0
 
     def _measure_in(self, period: float) -> None:
@@ -210,6 +211,7 @@ class WindowLedger:
 
     def _learn(self, estimated: float, counts: float) -> None:
         """How much of an estimate a call costs: of what was estimated in the last period or so."""
+        self._likely_until = self._looked_at + self._life
         weight = min(1.0, estimated / self.capacity) if self.capacity else 1.0
         likely = self._likely + (min(1.0, counts / estimated) - self._likely) * weight
         self._likely = max(LEAST_LIKELY, likely)
@@ -225,8 +227,8 @@ class WindowLedger:
         self.settlements.awaited = True  # first: what is settled from here on wakes who waits
         if not self.capacity:
             return now + self.period if cost else now
-        ready = max(now, self._paid_until + (cost + self._held) * self._likely / self._rate)
         excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
+        ready = max(now, self._paid_until + (cost + self._held) * self._likely / self._rate)
         if excess <= 0:
             return ready
         for expires, freed in self._coming_free(now):
@@ -283,6 +285,9 @@ class WindowLedger:
         if self._to_settle:
             self._note_settlements(now)
         self._note_starts()
+        if self._likely != 1.0 and now >= self._likely_until:
+            self._likely = 1.0  # after a rest, the burst is that of estimates
+        self._looked_at = now
         while self._expiries and self._expires(self._expiries[0]) <= now:
             # In this order, here and where something begins: whatever counts has an expiry, also
             # if an interrupt comes in between.

@@ -108,7 +108,8 @@ class Resource(ABC):
     @property
     def _demand(self) -> AnyCost:
         """The sum of what all claimants wait for. Callers hold the lock."""
-        return sum(self._demands.values(), self.limits.nothing)
+        # A copy, since a signal handler may acquire while costs are added up.
+        return sum(list(self._demands.values()), self.limits.nothing)
 
     @abstractmethod
     def _provision(self) -> None:

@@ -360,7 +360,7 @@ class Request:
     interval: int = 500
     """How soon it will ask again."""
     label: str = ""
-    """Its host and process, for people."""
+    """For people: its host and process, and in further lines what it has learned of costs."""
     leaving: bool = False
     permit: int = 0
     """The permit that `permit_spent` reports; 0 for none."""

@@ -11,6 +11,7 @@ from limiters.errors import LeaseManagerError
 from limiters.leases._coordinator.state import BoundState, Limit, Record
 from limiters.leases._format import MAX_INSTANCES, WEIGHT_SCALE
 from limiters.leases._layout import names_of, parts_of
+from limiters.leases._learned_costs import LearnedCost, costs_below
 from limiters.leases._messages import (
     BoundTerms,
     Kind,
@@ -64,6 +65,13 @@ class InstanceView:
     """For how long it has waited for a permit."""
     weight: float
     evicted: bool
+    described: str = ""
+    """All that it says of itself to people: its label, and what it has learned."""
+
+    @property
+    def learned_costs(self) -> Sequence[LearnedCost]:
+        """What it has learned of the costs of calls, as far as that fits into a request."""
+        return costs_below(self.described)
 
     @property
     def holds(self) -> bool:
@@ -250,7 +258,7 @@ def _instance(
 ) -> InstanceView:
     return InstanceView(
         instance=name,
-        label=record.label,
+        label=record.label.partition("\n")[0],
         bounds=tuple(
             HoldingView(
                 dimension=dimension,
@@ -269,6 +277,7 @@ def _instance(
         waits_ms=now - record.ask_since if record.asks else 0,
         weight=record.weight / WEIGHT_SCALE,
         evicted=record.evicted,
+        described=record.label,
     )
 
 

@@ -112,9 +112,14 @@ def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_o
         judge(scene, killed=0)
 
 
+@pytest.mark.parametrize(
+    ("master", "successors"),
+    tuples([("local-cluster[1,2,1024]", IN_DRIVER.format(2)), 2 * (IN_EXECUTORS.format(2),)], 2),
+)
 def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
-    setting: Setting, own_redis_that_saves: EmbeddedRedis
+    setting: Setting, own_redis_that_saves: EmbeddedRedis, master: str, successors: str
 ) -> None:
+    setting.master = master
     scene = Scene(setting, SIZES)
     scene.more(3)
     with Driver(setting) as driver:
@@ -138,7 +143,7 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
         scene.more(3)
         scene.wait_for_batches(20)
         driver.kill_driver_alone()
-        setting.partitions = 3
+        setting.partitions, setting.master = 3, successors
         with Driver(setting) as successor:
             successor.do("start")
             successor.do("drain")

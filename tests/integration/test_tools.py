@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.loop import lines
+from tests.loop.cores import cores
 from tests.samples import sample
 from tests.servers import pypi_java
 from tests.simulation import seeds
@@ -26,7 +27,16 @@ def children(pid: int) -> set[int]:
     return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def plays(pid: int) -> bool:
+    """Whether a process has computed for more than a tenth of a second."""
+    try:
+        name, _, fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    except FileNotFoundError:
+        return False
+    return "git" not in name and int(fields.split()[11]) > os.sysconf("SC_CLK_TCK") // 10
+
+
+@pytest.mark.parametrize("end", sample([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], every=3))
 def test_a_comparison_that_is_ended_removes_its_clones(tmp_path: Path, end: signal.Signals) -> None:
     variables = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen([*COMPARE, "HEAD"], cwd=ROOT, env=variables) as comparison:
@@ -43,14 +53,14 @@ def test_storms_that_are_ended_end_their_processes_and_say_so(
     file = tmp_path / "storms.tsv"
     command = [*STORMS, "--storm", "returns", "--file", str(file)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as storms:
-        until(lambda: file.exists() and seeds.read(file), within=90)
+        until(lambda: sum(map(plays, children(storms.pid))) == cores(), within=90)
         pids = children(storms.pid)
-        assert pids
         storms.send_signal(end)
         said, _ = storms.communicate(timeout=90)
     assert storms.returncode == 130
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert "interrupted; the seeds that had not ended are not recorded\n" in said
+    assert file.read_text() == seeds.HEADER
 
 
 def test_two_storms_do_not_run_the_same_seeds(tmp_path: Path) -> None:

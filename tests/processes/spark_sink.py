@@ -157,6 +157,9 @@ def session(master: str, more: dict[str, str] | None = None) -> Any:
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # A query without new rows looks for some again; by default after 10 ms, which keeps a core
+        # busy.
+        "spark.sql.streaming.pollingDelay": "100ms",
         **(more or {}),
     }
     builder: Any = SparkSession.builder

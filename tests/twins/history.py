@@ -91,7 +91,7 @@ class History:
             terms,
             interval=random.choice((0.1, 0.5)),
             weight=self._weight(),
-            label=random.choice(("", "host/1", "höst/2")),
+            label=random.choice(("", "host/1", "höst/2\n5\t2\t0\t\tsmall")),
         )
         share = random.choice((1e-4, 0.01, 0.03, 0.2, 0.5, 1.0))
         self.pieces[instance] = self.terms.capacity * share

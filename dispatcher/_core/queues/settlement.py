@@ -142,7 +142,7 @@ class BatchSettlement:
         batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         if self._whole is None:
             for one, actual in list(self._actual.values()):
-                learn(one, self._grantable(actual, batch.batch_cost))
+                self._teach(one, self._grantable(actual, batch.batch_cost))
             return
         operations = [one for one in batch.operations if is_learned(one)]
         given = [one._cost for one in batch.operations if not is_learned(one)]
@@ -156,8 +156,15 @@ class BatchSettlement:
         paid = self._grantable(paid, other)
         if of_batch is not None:
             of_batch._note(None, _share(paid, batch.batch_cost, estimated))
+            batch.costs.learned.add(of_batch, called="batch_cost")
         for one in operations:
-            learn(one, _share(paid, one._cost, estimated))
+            self._teach(one, _share(paid, one._cost, estimated))
+
+    def _teach(self, operation: Operation, actual: AnyCost) -> None:
+        kind = learn(operation, actual)
+        if kind is not None:
+            for learned, dimension in kind.learners():
+                self._batch.costs.learned.add(learned, dimension)
 
     def _grantable(self, actual: AnyCost, other: AnyCost) -> AnyCost:
         """Return `actual`, but at most as much as the limiter could ever grant together with

@@ -131,10 +131,11 @@ def test_leases_that_are_over_stand_out_and_count_no_more(
 def test_what_others_have_written_does_nothing_to_a_terminal(
     run: Run, manager: RedisLeaseManager
 ) -> None:
-    hold(manager, asks("a\x1b[2J", need=300, label="\x1b]0;boo\x07[red]\udc80|\n"))
+    hold(manager, asks("a\x1b[2J", need=300, label="\x1b]0;boo\x07[red]\udc80|\r\nb:1"))
     said = run("leases", "orders")
     assert said.code == 0
     assert "?]0;boo?[red]?|?" in said.out
+    assert "b:1" not in said.out, "no label makes a second line"
     assert "\x1b" not in said.out
     assert "\x1b" not in run("leases", "orders", "--evict", "none").err
 

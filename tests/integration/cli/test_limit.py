@@ -69,6 +69,7 @@ def test_show_prints_the_terms_and_the_free_capacity(run: Run, manager: RedisLea
                 "spend": 0,
             }
         ],
+        "learned": [],
     }
 
 

@@ -171,7 +171,7 @@ def works(gate: RegistrationGate, store: WatchedStore) -> None:
     assert gate.pending >= 0
 
 
-@pytest.mark.parametrize(("name", "kind"), grid(KEYS, DAMAGES, every=5))
+@pytest.mark.parametrize(("name", "kind"), grid(KEYS, DAMAGES, every=11))
 def test_each_call_heals_or_says_what_is_wrong(
     kept: keys.Kept, client: Any, server: EmbeddedRedis, name: str, kind: str
 ) -> None:

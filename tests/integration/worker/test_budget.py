@@ -17,6 +17,7 @@ from limiters import MemoryLeaseManager, SharedResource
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.verifier import Spent, verify
 from tests.integration.worker.handled import Made, Noted, create, dead, many
+from tests.logged import told_of
 from tests.starts import began
 from tests.waiting import until
 
@@ -35,7 +36,7 @@ def test_b4_costs_are_charged_and_the_limit_holds(timeline: Timeline, run: Made)
 
 
 def test_what_has_no_cost_or_too_large_a_one_ends_among_the_dead(
-    timeline: Timeline, run: Made
+    timeline: Timeline, run: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     bodies = [{"units": 1}, {"units": 999}, {}]
     create(timeline, *[Message(body, id=f"m{n}") for n, body in enumerate(bodies)])
@@ -44,6 +45,9 @@ def test_what_has_no_cost_or_too_large_a_one_ends_among_the_dead(
     reasons = dead(timeline)
     assert "TooExpensiveError" in reasons["m1"]
     assert "has no field 'units'" in reasons["m2"]
+    logged = {it["error"]: it for it in told_of("cost-unknown", caplog)}
+    assert set(logged) == {"TooExpensiveError", "ValueError"}
+    assert all(it["levelname"] == "WARNING" for it in logged.values())
 
 
 def test_an_idle_neighbour_does_not_starve_while_this_one_is_slow(

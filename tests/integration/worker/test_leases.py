@@ -77,6 +77,7 @@ def test_a_message_whose_attempts_never_end_is_dead(timeline: Timeline, run: Mad
     until(lambda: worker.totals.dead)
     assert handler.batches == []
     assert "leased 2 times, and the last attempt did not end" in dead(timeline)["poison"]
+    assert "or it failed and max_attempts was lowered since" in dead(timeline)["poison"]
 
 
 def test_what_hangs_is_counted_and_given_out_again(timeline: Timeline, run: Made) -> None:

@@ -153,12 +153,24 @@ def test_ways_to_write_a_limit(text: str, limits: Limits | None) -> None:
         ("a=5:counts=middle", "must be a possible limit for a"),
         ("a=5slots:strict=maybe", "must have a value for strict of a that can be read"),
         ("a b=5", "the name of a dimension must begin with a letter of a to z"),
+        (".", "must be a number, or limits by dimension"),
+        ("1.2.3/60s", "must be a number, or limits by dimension"),
+        ("20\u0663000", "letters and digits are those of ASCII"),
+        ("to\x1b[31m=9/1s/6", "letters and digits are those of ASCII"),
     ],
 )
 def test_what_means_nothing_is_refused_by_its_dimension(text: str, says: str) -> None:
     with pytest.raises(ArgumentError) as error:
         read_limits("capacity", text)
     assert says in str(error.value)
+    assert str(error.value).isprintable()
+
+
+def test_a_shorter_window_has_no_settings_of_its_own() -> None:
+    """They would be lost where the limit is written."""
+    for inner in (Rate(5, counts="end"), Rate(5, burst=1), Rate(5, max_operation_time=5)):
+        with pytest.raises(ArgumentError, match="also must have a capacity and per alone"):
+            Rate(10, per=60, also=[inner])
 
 
 def test_a_text_is_taken_where_only_texts_can_be() -> None:

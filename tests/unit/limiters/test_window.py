@@ -182,6 +182,18 @@ def test_a_lowered_capacity_counts_what_was_spent_before() -> None:
     assert ledger.available(1.1, at_least=50) == 50
 
 
+def test_v8_after_a_rest_no_more_than_a_burst_goes_at_one_time_however_cheap_calls_were() -> None:
+    ledger = WindowLedger(capacity=1000, period=10.0, burst=0.01)
+    now = 0.0
+    for _ in range(400):
+        now = ledger.ready_at(5, now + 0.2)
+        call = charge(ledger, 5, now)
+        call.started(now)
+        call.settle(0)
+        call.ended(now)
+    assert ledger.available(now + 3600, at_least=5) == pytest.approx(10)
+
+
 def test_a_cancelled_spend_counts_no_more() -> None:
     ledger = WindowLedger(10, 1.0)
     charge(ledger, 10, 0.0).cancel()

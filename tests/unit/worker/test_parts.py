@@ -52,7 +52,7 @@ def test_a_cost_in_several_dimensions_is_a_number_a_field_or_a_function_in_each(
         ({"requests": 1, "tokens": 5}, {"requests": 1, "tokens": 5}),
         ({"requests": 1, "tokens": "size"}, {"requests": 1, "tokens": 7}),
         (lambda it: {"tokens": it.body["size"]}, {"tokens": 7}),
-        ("cost", {"tokens": 3}),
+        (lambda it: it.body["cost"], {"tokens": 3}),
         (0, {}),
     ]
     for rule, cost in rules:
@@ -76,6 +76,10 @@ def test_the_mean_of_costs_in_several_dimensions() -> None:
         ({"tokens": ""}, "name a field"),
         ({"tokens": -1}, "tokens"),
         (5, "of which dimension it is"),
+        (
+            "size",
+            "^cost must say of which dimension it is, not 'size'; as in requests=1,tokens=size",
+        ),
     ],
 )
 def test_a_rule_of_other_dimensions_than_the_limit_is_refused_by_name(rule: Any, says: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dispatcher.cli._commands.connecting import lease_manager
+from dispatcher.cli._commands.limit.learned import learned_by, learned_page
 from dispatcher.cli._commands.limit.options import LimitDeleteOptions, LimitShowOptions
 from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._exit_codes import NotThereError
@@ -44,6 +46,9 @@ def show_limit(options: LimitShowOptions, call: Invocation) -> None:
         return
     rows = [("limit", printable(options.name)), *_written(view), *terms_of(view), *_state(view)]
     show(TablePage(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
+    learned = learned_by(view)
+    if learned:
+        show(learned_page(learned))
 
 
 def _written(view: LimitView) -> list[tuple[str, str]]:
@@ -91,6 +96,7 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
         "cause": view.cause,
         "clock_skew": view.skew_ms / 1000,
         "bounds": [bound_as_json(one) for one in uses(view)],
+        "learned": [asdict(one) for one in learned_by(view)],
     }
 
 
