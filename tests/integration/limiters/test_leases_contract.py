@@ -31,7 +31,7 @@ from limiters.leases._messages import (
     Terms,
     altered,
 )
-from limiters.leases._scripts import TWIN, registry_key, source_of
+from limiters.leases._scripts import TWIN, _room_of, registry_key, source_of
 from limiters.testing import ManualClock
 
 TERMS = Terms.scalar(1_000.0, 100.0, period=60_000, lease=50_000)
@@ -545,7 +545,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         for place in places:
             monkeypatch.setattr(f"limiters.leases.{place}.{name}", 2)
-    read_again = _scripts._room_of.__wrapped__
+    read_again = _room_of.__wrapped__
     monkeypatch.setattr("limiters.leases._scripts._room_of", read_again)
     for part in ("sync", "delete"):
         script = of_source(source_of(*TWIN, part))
