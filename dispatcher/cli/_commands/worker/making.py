@@ -26,7 +26,7 @@ OF_THE_LIMIT = {
     "batch_cost": "--batch-cost",
     "max_operation_time": "--max-operation-time",
 }
-"""What a Worker checks against its limit: the option for each parameter."""
+"""The terms that a Worker checks against its limit: the option for each parameter."""
 
 WHERE = ("url", "name", "prefix", "shared_capacity")
 """Options that identify the shared limit."""
