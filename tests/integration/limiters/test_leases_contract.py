@@ -31,7 +31,7 @@ from limiters.leases._messages import (
     Terms,
     altered,
 )
-from limiters.leases._scripts import TWIN, registry_key, source_of
+from limiters.leases._scripts import TWIN, _room_of, registry_key, source_of
 from limiters.testing import ManualClock
 
 TERMS = Terms.scalar(1_000.0, 100.0, period=60_000, lease=50_000)
@@ -475,7 +475,7 @@ def test_look_returns_the_terms_and_the_instances(kept: Kept) -> None:
     assert (view.uncertain_ms, view.cause, view.rising) == (0, "", 0)
     (one,) = view.instances
     assert view.free == pytest.approx(1 - one.held)
-    assert (one.instance, one.label, one.evicted) == ("i|1\n ö", odd, True)
+    assert (one.instance, one.label, one.evicted) == ("i|1\n ö", "host 1 | ä", True)
     assert (one.spent, one.reserved, one.weight) == (1.5, 3, 2)
     assert one.need == pytest.approx(200)
     assert one.held == pytest.approx(0.6)
@@ -545,6 +545,8 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         for place in places:
             monkeypatch.setattr(f"limiters.leases.{place}.{name}", 2)
+    read_again = _room_of.__wrapped__
+    monkeypatch.setattr("limiters.leases._scripts._room_of", read_again)
     for part in ("sync", "delete"):
         script = of_source(source_of(*TWIN, part))
         monkeypatch.setattr(f"limiters.leases.redis.{part.upper()}", script)

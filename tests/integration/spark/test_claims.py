@@ -141,7 +141,7 @@ def test_k7_a_task_of_an_older_claim_begins_nothing_after_a_newer_claim(
 
         thread = threading.Thread(target=take_over)
         thread.start()
-        with pytest.raises(SupersededError, match="another run of query"):
+        with pytest.raises(SupersededError, match="a newer run of query"):
             _until_it_is_superseded(old)
         # Calls that it has begun go on, and are acknowledged. Until it leaves, no other sender
         # begins.

@@ -44,7 +44,7 @@ def test_a_path_that_differs_on_each_executor_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["s3a://bucket/dead", "dbfs://dead", "://dead"])
 def test_a_scheme_that_pyarrow_cannot_use_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match=r"path must begin with one of s3://.*say s3://"):
+    with pytest.raises(ValueError, match=r"path must begin with one of s3://.*use s3://"):
         DeadLetterTable(path)
 
 
