@@ -83,6 +83,7 @@ def main() -> None:
                 item = {"id": number, "bytes": chance.randrange(200, LARGEST * 1024)}
                 batcher.enqueue(Operation(watcher, LARGEST, item, batchable=True))
     print(f"{len(table.written)} items written for {api.meter.charged:.0f} units")
+    print("the server has a fifth less than the program uses, on purpose: some calls are refused")
     print(f"{table.unprocessed} came back unprocessed, and were sent again")
     print(f"{table.refused} requests were refused as a whole")
     assert table.unprocessed + table.refused

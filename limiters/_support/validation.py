@@ -79,11 +79,6 @@ class ArgumentError(Sendable, ValueError):
         value = self.value if self._shown else UNSHOWN
         return ArgumentError(parameter, value, self.requirement, self.advice)
 
-    def advising(self, advice: str) -> ArgumentError:
-        """Return the same error with another advice."""
-        value = self.value if self._shown else UNSHOWN
-        return ArgumentError(self.parameter, value, self.requirement, advice)
-
 
 @contextmanager
 def named(names: Mapping[str, str]) -> Iterator[None]:
@@ -104,8 +99,8 @@ def named(names: Mapping[str, str]) -> Iterator[None]:
         )  # a part of it, as in cost['tokens']
         if parameter not in names:
             raise
-        renamed = error.of(f"{names[parameter]}{bracket}{part}")
-        raise renamed.advising(_as_options(error.advice, names)) from None
+        error.advice = _as_options(error.advice, names)
+        raise error.of(f"{names[parameter]}{bracket}{part}") from None
 
 
 def _as_options(advice: str, names: Mapping[str, str]) -> str:
