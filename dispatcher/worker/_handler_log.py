@@ -15,7 +15,7 @@ class CallLog:
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.worker.failures"))
-        self._costs = RateLimitedLog(logging.getLogger("dispatcher.worker.failures"), most=1)
+        self._sparse = RateLimitedLog(logging.getLogger("dispatcher.worker.failures"), most=1)
 
     def failed(
         self,
@@ -59,7 +59,7 @@ class CallLog:
 
     def no_cost(self, id_: str, error: BaseException) -> None:
         """Log a message whose cost could not be found, or could never be spent."""
-        self._costs.log(
+        self._sparse.log(
             logging.WARNING,
             "message %r of topic %s was not handled, for its cost: %s",
             *(id_, self._topic, error),

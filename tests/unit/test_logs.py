@@ -28,7 +28,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
 AREAS = {"dispatcher._core": "dispatcher.batcher", "dispatcher.cli": "dispatcher.exporter"}
-LOGS = {"_log", "logger", "_damped", "self._damped", "self._log"}
+LOGS = {"self._sparse", "_log", "logger", "_damped", "self._damped", "self._log"}
 CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 TERMS = Terms.scalar(capacity=100, factor=10, period=1_000, lease=2_000)
 
