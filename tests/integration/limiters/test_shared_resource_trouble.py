@@ -191,7 +191,7 @@ def test_after_an_impossible_reply_only_reserved_capacity_can_be_used() -> None:
         assert limiter.acquire(20, LONG)
         manager.mood = lambda: Reply.scalar(Kind.ANSWER, units="0-9")
         limiter.give_me(100)
-        assert "asked for any more" in heard.wait_for("error").message
+        assert "requested any more" in heard.wait_for("error").message
         assert isinstance(limiter.broken, Exception)
         until(lambda: limiter.capacity == 10)
         assert limiter.acquire(10, LONG)
