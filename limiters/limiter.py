@@ -9,8 +9,8 @@ from limiters._budgets.spend import Spend
 from limiters._costs import AnyCost
 from limiters._stats.tally import Source
 from limiters._support.clock import Clock
+from limiters._support.learned_cost import LearnedCost
 from limiters.events import Event, Listener
-from limiters.leases._learned_costs import LearnedCost
 from limiters.limits import Limits
 
 LearnedSource = Callable[[], Sequence[LearnedCost]]

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Sequence
 
-from limiters.leases._learned_costs import MOST_COSTS, LearnedCost, looks_the_same
+from limiters._support.learned_cost import MOST_COSTS, LearnedCost, looks_the_same
 from limiters.limiter import LearnedSource
 
 _log = logging.getLogger("limiters.shared")

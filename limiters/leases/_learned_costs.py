@@ -10,32 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from limiters._support.learned_cost import LONGEST_KIND, MOST_COSTS, LearnedCost
 from limiters._support.validation import MAX_AMOUNT
 from limiters.leases._format import MAX_TEXT, MAX_WHOLE
-
-MOST_COSTS = 16
-"""Costs that an instance shows: of the kinds that were settled most often."""
-
-LONGEST_KIND = 40
-"""Characters of a kind, and of a dimension."""
-
-VISIBLE = 0.05
-"""A number that has changed by no more than this part looks as it was."""
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedCost:
-    """What one instance has learned of the operations of a kind, in one dimension."""
-
-    kind: str
-    dimension: str
-    """Empty where costs are numbers."""
-    estimate: float
-    """What the next operation is estimated to cost."""
-    settled: int
-    """How many were settled."""
-    cold: bool
-    """Whether that is too few, so that the estimate is the one with which learning starts."""
 
 
 def shown(text: str) -> str:
@@ -46,18 +23,6 @@ def shown(text: str) -> str:
     """
     cut = text if len(text) <= LONGEST_KIND else f"{text[: LONGEST_KIND - 1]}…"
     return "".join(one if one.isprintable() else "?" for one in cut)
-
-
-def looks_the_same(before: Iterable[LearnedCost], after: Iterable[LearnedCost]) -> bool:
-    """Whether no cost came, went or changed visibly."""
-    old = {(one.kind, one.dimension): one for one in before}
-    new = {(one.kind, one.dimension): one for one in after}
-    return old.keys() == new.keys() and all(
-        one.cold == new[key].cold
-        and abs(new[key].estimate - one.estimate) <= VISIBLE * one.estimate
-        and abs(new[key].settled - one.settled) <= VISIBLE * one.settled
-        for key, one in old.items()
-    )
 
 
 def with_costs(label: str, costs: Iterable[LearnedCost]) -> str:

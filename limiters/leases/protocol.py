@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from limiters._support.learned_cost import LearnedCost
 from limiters._support.signatures import takes
 from limiters.errors import LeaseManagerError
 from limiters.leases._coordinator.state import BoundState, Limit, Record
 from limiters.leases._format import MAX_INSTANCES, WEIGHT_SCALE
 from limiters.leases._layout import names_of, parts_of
-from limiters.leases._learned_costs import LearnedCost, costs_below
+from limiters.leases._learned_costs import costs_below
 from limiters.leases._messages import (
     BoundTerms,
     Kind,

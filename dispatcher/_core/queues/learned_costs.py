@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Hashable, Iterator
 
 from dispatcher.learned import Learned
-from limiters.leases._learned_costs import LONGEST_KIND, MOST_COSTS, LearnedCost
+from limiters._support.learned_cost import LONGEST_KIND, MOST_COSTS, LearnedCost
 
 
 class LearnedCosts:

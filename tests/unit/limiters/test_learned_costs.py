@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 from limiters import MemoryLeaseManager, ProvisionedResource, SharedResource
 from limiters._instance_share import InstanceShare
 from limiters._sharing.learned_notes import MIN_INTERVAL, LearnedNotes
+from limiters._support.learned_cost import LONGEST_KIND, MOST_COSTS, LearnedCost
 from limiters.leases._format import MAX_TEXT
-from limiters.leases._learned_costs import (
-    LONGEST_KIND,
-    MOST_COSTS,
-    LearnedCost,
-    LearnedKindView,
-    combined,
-    costs_below,
-    with_costs,
-)
+from limiters.leases._learned_costs import LearnedKindView, combined, costs_below, with_costs
 from limiters.leases._messages import Terms, fault_of
 from limiters.limiter import ShowsLearnedCosts
 from tests.examples import examples
