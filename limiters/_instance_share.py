@@ -251,7 +251,7 @@ class InstanceShare:
         return self._with_unasked(needs, TRACE, now) if any(needs) else needs
 
     def _with_unasked(self, amounts: Sequence[float], part: float, now: float) -> list[float]:
-        """At least this part of each bound in which calls cost something that nobody estimated."""
+        """At least this part of each bound in which calls cost something that was not estimated."""
         both = zip(self.bounds, amounts, strict=True)
         return [max(amount, bound.unasked(part, now)) for bound, amount in both]
 

@@ -347,9 +347,8 @@ class SharedResource(Resource):
             )
         own = self._terms
         changed = self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp))
-        if not changed and isinstance(
-            capacity, Mapping
-        ):  # it is gone: make it again, and change it
+        if not changed and isinstance(capacity, Mapping):
+            # The limit is gone: make it again, and change it.
             self._manager.set_terms(
                 capacity=self._shared_limits, factor=own.factor, lease_time=own.lease / 1000
             )

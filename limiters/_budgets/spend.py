@@ -129,7 +129,7 @@ class BudgetEntry(Spend):
         self.actual: float | None = None
         """What it cost in truth, as far as was said."""
         self.closed = RUNS
-        """Whether it is settled no more: its call has ended, or was abandoned."""
+        """RUNS, ENDED or ABANDONED. It can be settled only as long as its call runs."""
         self.place: tuple[Stay, float] | None = None
         """Once its ledger has entered it in a slice of time: which part of all entries had stayed
         at that moment."""

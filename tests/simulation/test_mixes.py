@@ -111,7 +111,7 @@ class Result:
 
 
 def compared(name: str, count: int, seconds: float) -> Result:
-    """So many instances with an endless backlog of a mix, beside one queue."""
+    """Return the result of so many instances with an endless backlog, compared with one queue."""
     mix, end = MIXES[name], START + seconds
     cluster = SimulatedCluster(
         capacity=mix.limits, factor=0.6, seed=1, interval=INTERVAL, drift=0.0002

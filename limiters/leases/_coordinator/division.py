@@ -142,9 +142,9 @@ def _spread(limit: Limit, bound: BoundState) -> None:
     # peak, and not all instances have theirs at once.
     plenty = limit.is_short and not bound.fair.weight and used > 0
     bound.ease = 1 + max(0, bound.whole - used) * EASED / used if plenty else 1.0
-    # Where nobody is short, half of what is left is held by those who work, so that they can do
-    # more without asking first; the other half serves newcomers at once. An instance that is short
-    # of another bound could not use it.
+    # Where no instance is short, half of what is left is held by those that work, so that they can
+    # do more without asking first; the other half serves newcomers immediately. An instance that is
+    # short of another bound could not use it.
     left = bound.whole - sums.needs
     bound.spare = left / 2 / sums.satisfied if left > 0 and sums.satisfied > 0 else 0.0
     bound.lot = bound.lacking = 0
@@ -157,7 +157,7 @@ def _spread(limit: Limit, bound: BoundState) -> None:
 def _next_epoch(limit: Limit, bound: BoundState) -> None:
     """An epoch ends when all turns in it have ended. Where calls last longer than turns, an
     instance may have to wait until a call of another has ended: else, by chance, it would find no
-    slot free each time. A slot whose call lasts longer than any may, holds up nobody."""
+    slot free each time. A call that lasts longer than calls may last delays no turn."""
     turn = turn_of(limit.interval)
     ends = max(bound.epoch_since, bound.served_at) + turn
     latest = bound.epoch_since + turn + bound.terms.period
@@ -242,7 +242,7 @@ def comes_soon(limit: Limit, bound: BoundState) -> bool:
 
 def with_one_more(bound: BoundState, one: Holding, right: int) -> int:
     """How many slots an instance is granted: one more than its right, if it needs that and the slot
-    is free and nobody else has a right to it. It may not keep it."""
+    is free and no other instance has a right to it. It may not keep it."""
     is_free = bound.pool > bound.lacking
     return right + 1 if one.units == right < one.need and is_free else right
 
@@ -251,8 +251,8 @@ def kept(
     bound: BoundState, one: Holding, right: int, before: int, limited: bool, uncertain: bool
 ) -> int:
     """How much of what it holds an instance may keep. Each hand-over of a rate carries history, so
-    nothing moves while nobody is short. A slot that was free a moment ago may be used until the
-    next request; then it stays only while others are free."""
+    nothing moves while no instance is short. A slot that was free a moment ago may be used until
+    the next request; then it stays only while others are free."""
     if uncertain:
         return max(right, one.units)
     if bound.terms.slots:

@@ -137,8 +137,8 @@ def fill(
     wholes: Sequence[int],
 ) -> None:
     """Counts one instance. How much of a bound it uses depends on bounds before that alone, in this
-    order: so the first level does not depend on the others, the second only on the first, and all
-    of them come to rest."""
+    order: so the first level does not depend on the others, and the second only on the first. All
+    come to rest, but for rare crowds in which a level goes on changing by what is rounded."""
     scale = 1.0
     for at in order:
         need, weight = demand.needs[at], demand.weights[at]
