@@ -365,7 +365,7 @@ REPLY_BOUND = _fields(
 """The same of each bound."""
 
 SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight arrival:count")
-SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost served_at")
+SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost served_at due_at")
 """What a pass over all records reads of each: of the instance, and of each bound."""
 
 RECORD = SCANNED + _fields("seq:count born:count until permit:count evicted:b counted:b")
@@ -387,10 +387,12 @@ HEADER_BOUND = _fields(
     "pool:pool ledger:p returning:p stayed:f wave "
     "fair_units:amount fair_weight:count level_units:amount level_weight:count "
     "needs:count spare:f ease:f lot:count lacking:count epoch:count epoch_since served_at "
+    "turns:count line_at keeps:f scale:f "
     "sum_needs:count sum_shares:count "
     "sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
     "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "
-    "sum_satisfied:count sum_rights:count sum_lacking:count sum_unserved:count lots:p"
+    "sum_satisfied:count sum_rights:count sum_lacking:count sum_unserved:count "
+    "sum_rest sum_turns:count sum_taken:count sum_kept:count sum_scaled:count lots:p"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limiters._support.validation import MAX_AMOUNT
-from limiters.leases._coordinator import certainty, division, permits, settlement
+from limiters.leases._coordinator import certainty, division, permits, settlement, slot_rights
 from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Registry
 from limiters.leases._format import (
     DEFAULT_SPAN,
@@ -174,7 +174,7 @@ class Coordinator:
         if again and record is not None:
             if record.given_is_lost or not self._divide(limit, token):
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
-            return self._answer(limit, request, record, again=True, created=created)
+            return self._answer(limit, request, record, 0, again=True, created=created)
         known = record is not None
         record = self._admit(limit, record, request, uncertain)
         record.counted = known and record.born == request.born
@@ -190,7 +190,7 @@ class Coordinator:
         permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
         permits.keep_pace(limit, passed)
-        reply = self._answer(limit, request, record, again=False, created=created)
+        reply = self._answer(limit, request, record, elapsed, again=False, created=created)
         permits.spent_by_share(limit, record, request, elapsed)
         self._write_ahead(limit)
         return reply
@@ -362,7 +362,7 @@ class Coordinator:
             one.given, one.granted = Ledger(), 0
             one.spent, one.reserved = said.spent, said.reserved
             one.need = 0 if idle else _in_units(said.need, bound.worth(limit.now), bound.whole)
-            one.piece = 0.0 if bound.terms.slots else said.piece
+            one.piece = said.piece
             one.ask = said.ask if asks and not bound.terms.slots else 0.0
 
     # Shares.
@@ -395,10 +395,10 @@ class Coordinator:
     def _grant(self, limit: Limit, record: Record, rights: division.Rights) -> None:
         asides = permits.kept_aside(limit)
         for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-            right = rights.units[at]
             if bound.terms.slots:
-                right = division.with_one_more(bound, one, right)
-            units = min(right - one.units, bound.pool - asides[at])
+                units = slot_rights.granted(bound, one, rights.slots[at], rights.units[at])
+            else:
+                units = min(rights.units[at] - one.units, bound.pool - asides[at])
             if units <= 0:
                 continue
             if not bound.terms.slots:
@@ -409,14 +409,20 @@ class Coordinator:
                 permits.handed_over(limit, at, part)
             bound.pool -= units
             one.units += units
-        for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-            if bound.terms.slots:
-                division.note_turn(limit, bound, one, rights.units[at], rights.lots[at])
+        for at, right in rights.slots.items():
+            slot_rights.note_turn(limit, limit.bounds[at], record.holdings[at], right)
 
     # The answer.
 
     def _answer(
-        self, limit: Limit, request: Request, record: Record, *, again: bool, created: bool
+        self,
+        limit: Limit,
+        request: Request,
+        record: Record,
+        elapsed: int,
+        *,
+        again: bool,
+        created: bool,
     ) -> Reply:
         rights = division.rights_of(limit, record)
         uncertain = certainty.remaining(limit, self.default_span)
@@ -434,16 +440,20 @@ class Coordinator:
             ):
                 back = -1  # its share will pay for it
             if any(
-                one.units == 0 and right > 0 and division.comes_soon(limit, bound)
-                for bound, one, right in zip(
-                    limit.bounds, record.holdings, rights.units, strict=True
-                )
+                one.units == 0 and right > 0 and division.comes_soon(limit, one, rights, at)
+                for at, (one, right) in enumerate(zip(record.holdings, rights.units, strict=True))
             ):
                 back = max(1, record.interval // 4)
         if not request.leaving and not again:
             record.until = limit.now + limit.terms.lease
             record.gone = record.until + 2 * max(limit.interval, record.interval)
             limit.falls_due(self._due(limit, record))
+        keeps = [
+            division.kept(bound, one, rights, at, held[at], uncertain > 0)
+            for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True))
+        ]
+        for at, right in rights.slots.items():
+            slot_rights.note_overrun(limit, record.holdings[at], right, keeps[at], elapsed)
         fair = permits.fair_share(limit, record).units
         for one, units in zip(record.holdings, fair, strict=True):
             one.share = units
@@ -458,7 +468,7 @@ class Coordinator:
                 BoundReply(
                     units=one.units,
                     given=tuple(one.given.entries),
-                    keep=division.kept(bound, one, right, before, rights.limited, uncertain > 0),
+                    keep=keep,
                     share=one.share,
                     permit_cost=one.permit.cost,
                     needs=bound.needs,
@@ -467,9 +477,7 @@ class Coordinator:
                     permit_stayed=one.permit.stayed,
                     permit_wave=one.permit.wave,
                 )
-                for bound, one, right, before in zip(
-                    limit.bounds, record.holdings, rights.units, held, strict=True
-                )
+                for bound, one, keep in zip(limit.bounds, record.holdings, keeps, strict=True)
             ),
             certain=not uncertain,
             uncertain=uncertain,

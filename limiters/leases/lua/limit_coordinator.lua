@@ -322,7 +322,8 @@ end
 local function nothing_held()
   return {
     units = 0, need = 0, ask = 0, piece = 0, permit_at = 0, permit_cost = 0, permit_stayed = 0,
-    permit_wave = 0, served_at = NEVER, share = 0, fair = 0, granted = 0, refundable = 0, refundable_before = 0,
+    permit_wave = 0, served_at = NEVER, due_at = NEVER, share = 0, fair = 0, granted = 0,
+    refundable = 0, refundable_before = 0,
   }
 end
 
@@ -423,7 +424,7 @@ local function hear(record, request, uncertain)
     one.given, one.granted = {}, 0
     one.spent, one.reserved = said.spent, said.reserved
     one.need = idle and 0 or in_units(said.need, state.worth(bound), bound.whole)
-    one.piece = bound.slots and 0 or said.piece
+    one.piece = said.piece
     one.ask = asks and not bound.slots and said.ask or 0
   end
   record.demand = nil
@@ -459,14 +460,12 @@ local function pays_at_once(record, request, rights, asides)
   return true
 end
 
-local function grant(record, rights, lots)
+local function grant(record, rights, of_slots)
   local asides = permits.kept_aside()
   for b, bound in ipairs(limit.bounds) do
-    local one, right = record.bounds[b], rights[b]
-    if bound.slots then
-      right = division.with_one_more(bound, one, right)
-    end
-    local units = min(right - one.units, bound.pool - asides[b])
+    local one = record.bounds[b]
+    local units = bound.slots and slots.granted(bound, one, of_slots[b], rights[b])
+      or min(rights[b] - one.units, bound.pool - asides[b])
     if units > 0 then
       if not bound.slots then
         local part, entries = units / bound.pool, state.ledger_of(bound)
@@ -480,7 +479,7 @@ local function grant(record, rights, lots)
       one.units = one.units + units
     end
     if bound.slots then
-      division.note_turn(bound, one, rights[b], lots[b])
+      slots.note_turn(bound, one, of_slots[b])
     end
   end
 end
@@ -502,7 +501,7 @@ local function terms_of(reply, parts)
 end
 
 -- What the answer says of each bound; and whether the instance is entitled to more than it holds.
-local function parts_of(record, rights, before, limited, uncertain)
+local function parts_of(record, rights, keeps)
   local parts, short = {}, false
   for b, bound in ipairs(limit.bounds) do
     local one, in_force = record.bounds[b], state.in_force(bound)
@@ -510,7 +509,7 @@ local function parts_of(record, rights, before, limited, uncertain)
     parts[b] = {
       in_force = in_force, rising = in_force < bound.capacity and bound.ramp_rate or 0,
       units = one.units, given = ledger.packed(state.given_of(record, b)),
-      keep = division.kept(bound, one, rights[b], before[b], limited, uncertain > 0),
+      keep = keeps[b],
       share = one.share, permit_cost = one.permit_cost, needs = bound.needs, free = bound.pool,
       permit_at = one.permit_at, permit_stayed = one.permit_stayed, permit_wave = one.permit_wave,
     }
@@ -519,19 +518,20 @@ local function parts_of(record, rights, before, limited, uncertain)
 end
 
 -- Grants what there is to grant. When to ask again; -1 for never.
-local function serve_wants(request, record, rights, lots)
+local function serve_wants(request, record, rights, of_slots)
   local back = -1
   local _, asks = permits.ask_of(record)
   if asks and not pays_at_once(record, request, rights, permits.kept_aside()) then
     back = permits.grant(request.instance, record, request)
   end
-  grant(record, rights, lots)
+  grant(record, rights, of_slots)
   local pays, empty = true, false
   for b, bound in ipairs(limit.bounds) do
     local enough = bound.slots or rights[b] * state.worth(bound) >= request.bounds[b].ask
     pays = pays and enough
+    local one = record.bounds[b]
     empty = empty
-      or record.bounds[b].units == 0 and rights[b] > 0 and division.comes_soon(bound)
+      or one.units == 0 and rights[b] > 0 and division.comes_soon(bound, one, of_slots[b])
   end
   if pays then
     back = -1 -- its share will pay for it
@@ -542,19 +542,27 @@ local function serve_wants(request, record, rights, lots)
   return back
 end
 
-local function answer(request, record, again, created)
-  local rights, limited, lots = division.rights_of(record)
+local function answer(request, record, elapsed, again, created)
+  local rights, limited, of_slots = division.rights_of(record)
   local uncertain, back, before = certainty.remaining(), -1, {}
   for b, one in ipairs(record.bounds) do
     before[b] = one.units
   end
   if uncertain == 0 and not again and not request.leaving then
-    back = serve_wants(request, record, rights, lots)
+    back = serve_wants(request, record, rights, of_slots)
   end
   if not request.leaving and not again then
     record.until_ = limit.now + limit.lease
     record.gone = record.until_ + 2 * max(limit.interval, record.interval)
     state.falls_due((certainty.due_and_gone(record)))
+  end
+  local keeps = {}
+  for b, bound in ipairs(limit.bounds) do
+    local one, right = record.bounds[b], of_slots[b]
+    keeps[b] = division.kept(bound, one, rights[b], right, before[b], limited, uncertain > 0)
+    if right then
+      slots.note_overrun(one, right, keeps[b], elapsed)
+    end
   end
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
@@ -567,7 +575,7 @@ local function answer(request, record, again, created)
       break
     end
   end
-  local parts, short = parts_of(record, rights, before, limited, uncertain)
+  local parts, short = parts_of(record, rights, keeps)
   return terms_of({
     kind = 'answer', nonce = uncertain > 0 and limit.nonce or '', created = created,
     certain = uncertain == 0, uncertain = uncertain, cause = uncertain > 0 and limit.cause or '',
@@ -672,7 +680,7 @@ function coordinator.serve(request, server, now)
     if not divide(record, token) then
       return challenge()
     end
-    return answer(request, record, true, created), record
+    return answer(request, record, 0, true, created), record
   end
   state.load_people()
   local known = record ~= nil
@@ -693,7 +701,7 @@ function coordinator.serve(request, server, now)
   permits.follow_fair_share(record)
   permits.enqueue(request.instance, record)
   permits.keep_pace(passed)
-  local reply = answer(request, record, false, created)
+  local reply = answer(request, record, elapsed, false, created)
   permits.spent_by_share(record, request, elapsed)
   write_ahead()
   return reply, record

@@ -21,7 +21,7 @@ function permits.demand_of(record)
 end
 
 -- What an instance may have of each bound, by shares and permits together, before it is rounded
--- down; and whether that is less than it needs.
+-- down; whether that is less than it needs; and the bound that limits it, or 0.
 function permits.fair_share(record)
   local parts = {}
   local scale, scarcest, most =
@@ -29,7 +29,7 @@ function permits.fair_share(record)
   for b, one in ipairs(record.bounds) do
     parts[b] = shares.part(one.need, b, scale, scarcest, most)
   end
-  return parts, scarcest ~= 0
+  return parts, scarcest ~= 0, scarcest
 end
 
 -- How much of its dominant bound its fair share would be if it needed as much as it could get, in
@@ -82,12 +82,18 @@ function permits.is_too_small(part, limited, few, piece, gathers, ease, worth)
   return floor(part * (limited and ease or 1)) * worth < least
 end
 
+-- How many slots a batch of an instance takes: at least one.
+function permits.slots_of_batch(bound, one)
+  return max(1, min(bound.whole, ceil(one.piece)))
+end
+
 -- How many times its share of slots an instance has at times, as it takes turns with them.
-function permits.stretch(parts)
+function permits.stretch(record, parts)
   local most = 1
   for b, bound in ipairs(limit.bounds) do
     if bound.slots and limit.fair_weights[b] ~= 0 and parts[b] > 0 then
-      most = max(most, (floor(parts[b]) + 1) / parts[b])
+      local piece = permits.slots_of_batch(bound, record.bounds[b])
+      most = max(most, (floor(parts[b] / piece) + 1) * piece / parts[b])
     end
   end
   return most
@@ -100,7 +106,7 @@ function permits.eased(bound, part, limited, piece, stretch)
   if not limited or bound.ease == 1 or part <= 0 then
     return part
   end
-  local batch = bound.slots and 1 or max(0, piece) / state.worth(bound)
+  local batch = bound.slots and piece or max(0, piece) / state.worth(bound)
   local used = part * stretch
   return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 end
@@ -117,7 +123,8 @@ function permits.lives_on_permits(record, parts, limited)
   for b, one in ipairs(record.bounds) do
     local bound, gathers = limit.bounds[b], record.gathers and one.ask or 0
     local worth, few = state.worth(bound), permits.few_batches(bound, holds)
-    if permits.is_too_small(parts[b], limited, few, one.piece, gathers, bound.ease, worth) then
+    if not bound.slots
+      and permits.is_too_small(parts[b], limited, few, one.piece, gathers, bound.ease, worth) then
       return true
     end
   end

@@ -371,6 +371,7 @@ function state.clear_round()
     limit.level_fillings[i] = { used = 0, limited = 0, weight = 0 }
     b.sum_needs, b.sum_shares, b.sum_aside, b.sum_satisfied = 0, 0, 0, 0
     b.sum_rights, b.sum_lacking, b.sum_unserved = 0, 0, 0
+    b.sum_rest, b.sum_turns, b.sum_taken, b.sum_kept, b.sum_scaled = 0, 0, 0, 0, 0
     b.counts_of_lots = {}
   end
 end
