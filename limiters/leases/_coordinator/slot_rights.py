@@ -170,9 +170,7 @@ def note_turn(limit: Limit, bound: BoundState, one: Holding, right: SlotRight) -
         one.due_at = limit.now + saves
 
 
-def note_overrun(
-    limit: Limit, one: Holding, right: SlotRight, keep: int, elapsed: int
-) -> None:
+def note_overrun(limit: Limit, one: Holding, right: SlotRight, keep: int, elapsed: int) -> None:
     """Calls that last longer than a turn keep slots: it saves for that, too."""
     over = min(elapsed, limit.now - one.served_at - turn_of(limit.interval))
     if right.piece > 1 and right.rest > 0 and one.units > keep and over > 0 and one.due_at != NEVER:

@@ -192,8 +192,8 @@ class RoundSums:
     scaled: int = 0
     """Of slots, in parts of one: rights of those that slots limit, with batches of one."""
     lots: dict[int, int] = field(default_factory=dict)
-    """Of slots: how many instances have each lot; and how many slots those need that have each place
-    in the line."""
+    """Of slots: how many instances have each lot; and how many slots those need that have each
+    place in the line."""
 
 
 @dataclass(slots=True)
