@@ -27,11 +27,11 @@ class CourierOptions(ConvertedOptions):
 
 @lists(CourierOptions)
 class Courier:
-    """Brings parcels."""
+    """Bring parcels to their addresses."""
 
     @takes(CourierOptions)
     def __init__(self, options: CourierOptions) -> None:
-        """Begins."""
+        """Begin to bring the parcels."""
         self.options = options
 
 
@@ -49,7 +49,8 @@ def test_a_method_takes_what_the_options_declare() -> None:
     "shown", [Courier, Batcher, SharedResource, LimiterConfig, RegistrationGate, Worker]
 )
 def test_the_types_can_be_looked_up_under_the_names_of_the_signature(shown: Any) -> None:
-    """As dependency injection does it; aliases stay as they were written where people read them."""
+    """Types are resolved as dependency injection does it; aliases stay as they were written where
+    people read them."""
     parameters = inspect.signature(shown).parameters
     assert set(get_type_hints(shown.__init__)) == {*parameters, "return"}
     assert {type(one.annotation) for one in parameters.values()} == {str}
@@ -69,7 +70,7 @@ def test_a_function_takes_them_and_lists_them_as_well() -> None:
     @lists(BringingOptions)
     @takes(BringingOptions)
     def bring(parcel: str, options: BringingOptions) -> str:
-        """Brings it."""
+        """Bring one parcel to its address."""
         return f"{options.name} brings {parcel}"
 
     assert bring("a book", "Ada", most=1) == "Ada brings a book"
