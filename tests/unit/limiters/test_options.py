@@ -64,7 +64,9 @@ def test_options_state_what_may_be_written_as_a_text_and_as_what() -> None:
 def test_the_docstring_lists_options_and_the_required_ones_first() -> None:
     text = Sink.__doc__ or ""
 
-    assert text.startswith("What has both.\n\n* `handler`: whom to call.\n* `subject`: a column.\n")
+    assert text.startswith(
+        "Options of both families in one class.\n\n* `handler`: whom to call.\n* `subject`: a column.\n"
+    )
     assert "* `patience` (s): of the caller." in text
     assert "seen" not in text
 

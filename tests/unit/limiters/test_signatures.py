@@ -42,7 +42,7 @@ def test_a_method_takes_what_the_options_declare() -> None:
     assert str(inspect.signature(Courier)) == (
         "(name: 'str', *, most: 'int' = 16, patience: 'Seconds' = 1.0) -> 'None'"
     )
-    assert Courier.__init__.__doc__ == "Begins."
+    assert Courier.__init__.__doc__ == "Begin to bring the parcels."
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,9 @@ def test_a_function_takes_them_and_lists_them_as_well() -> None:
         return f"{options.name} brings {parcel}"
 
     assert bring("a book", "Ada", most=1) == "Ada brings a book"
-    assert (bring.__doc__ or "").startswith("Brings it.\n\n* `most`: parcels at a time.\n")
+    assert (bring.__doc__ or "").startswith(
+        "Bring one parcel to its address.\n\n* `most`: parcels at a time.\n"
+    )
 
 
 def test_the_argument_before_the_options_may_be_named_as_the_signature_says() -> None:
@@ -130,5 +132,5 @@ def test_options_that_two_take_name_each_by_itself() -> None:
 
 def test_the_docstring_lists_the_options_with_their_units() -> None:
     assert Courier.__doc__ == (
-        "Brings parcels.\n\n* `most`: parcels at a time.\n* `patience` (s): until it goes on."
+        "Bring parcels to their addresses.\n\n* `most`: parcels at a time.\n* `patience` (s): until it goes on."
     )
