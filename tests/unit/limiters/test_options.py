@@ -65,7 +65,8 @@ def test_the_docstring_lists_options_and_the_required_ones_first() -> None:
     text = Sink.__doc__ or ""
 
     assert text.startswith(
-        "Options of both families in one class.\n\n* `handler`: whom to call.\n* `subject`: a column.\n"
+        "Options of both families in one class.\n\n"
+        "* `handler`: whom to call.\n* `subject`: a column.\n"
     )
     assert "* `patience` (s): of the caller." in text
     assert "seen" not in text

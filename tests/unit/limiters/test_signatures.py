@@ -132,5 +132,6 @@ def test_options_that_two_take_name_each_by_itself() -> None:
 
 def test_the_docstring_lists_the_options_with_their_units() -> None:
     assert Courier.__doc__ == (
-        "Bring parcels to their addresses.\n\n* `most`: parcels at a time.\n* `patience` (s): until it goes on."
+        "Bring parcels to their addresses.\n\n"
+        "* `most`: parcels at a time.\n* `patience` (s): until it goes on."
     )
