@@ -453,7 +453,8 @@ class Coordinator:
             for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True))
         ]
         for at, right in rights.slots.items():
-            slot_rights.note_overrun(limit, record.holdings[at], right, keeps[at], elapsed)
+            bound, one = limit.bounds[at], record.holdings[at]
+            slot_rights.note_use(limit, bound, one, right, held[at], keeps[at], elapsed)
         fair = permits.fair_share(limit, record).units
         for one, units in zip(record.holdings, fair, strict=True):
             one.share = units

@@ -212,7 +212,12 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
     back under a new name for each one."""
     fair = entitlement(limit, record)
     fairs = [0.0 if one.terms.slots else fair * one.worth(limit.now) for one in limit.bounds]
-    if not any(one.fair for one in record.holdings):
+    rates = [
+        one
+        for bound, one in zip(limit.bounds, record.holdings, strict=True)
+        if not bound.terms.slots
+    ]
+    if not any(one.fair for one in rates):
         if not record.asks:
             return
         if limit.is_short:
@@ -224,8 +229,9 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
         )
         record.turn = limit.turns_at + (record.turn - limit.turns_at) * ratio
     record.turn = min(record.turn, LATEST)
-    for one, worth in zip(record.holdings, fairs, strict=True):
-        one.fair = worth
+    for bound, one, worth in zip(limit.bounds, record.holdings, fairs, strict=True):
+        if not bound.terms.slots:
+            one.fair = worth
 
 
 def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:

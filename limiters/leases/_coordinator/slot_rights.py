@@ -9,7 +9,7 @@ from limiters.leases._coordinator import permits
 from limiters.leases._coordinator.shares import Share, parts_of
 from limiters.leases._coordinator.slots import drawn, line_of, lot_of, turn_of, turns_in
 from limiters.leases._coordinator.state import BoundState, Holding, Limit, Record
-from limiters.leases._format import LOT_BUCKETS, LOTS, NEVER, SILENT_MS
+from limiters.leases._format import LATEST, LOT_BUCKETS, NEVER, SILENT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def right_to(limit: Limit, record: Record, at: int, share: Share) -> SlotRight:
         number = math.floor(part / piece)
         rest = part / piece - number
         place = LOT_BUCKETS
-        if rest > 0:
+        if rest > 0 and one.due_at != NEVER:
             late = (limit.now - one.due_at) * rest / turn_of(limit.interval)
             place = line_of(late, record.arrival, bound.epoch)
         kept = math.floor(number * bound.keeps) * piece
@@ -105,7 +105,7 @@ def _visit_line(
     if right.rest > 0 and limit.now < one.served_at + turn_of(limit.interval):
         sums.rest -= right.piece * parts
         sums.turns += slots
-    elif right.place < LOTS:
+    elif right.place < LOT_BUCKETS:
         place = LOT_BUCKETS + right.place
         sums.lots[place] = sums.lots.get(place, 0) + slots
     if units == slots:
@@ -130,9 +130,11 @@ def _spread_turns(bound: BoundState) -> None:
     """Turns with batches of several slots: those that have none share what is left, first those
     that slots do not limit."""
     sums, parts = bound.sums, parts_of(bound.whole)
-    bound.turns = turns_in(sums.lots, sums.rest / parts, sums.turns, bound.whole)
-    left = max(0, bound.whole - sums.taken)
     kept, scaled = sums.kept / parts, sums.scaled / parts
+    left = bound.whole - sums.turns
+    free = left - kept - scaled
+    bound.turns = turns_in(sums.lots, left, free, sums.rest / parts, bound.whole)
+    left = max(0, bound.whole - sums.taken)
     if kept > left:
         bound.keeps = left / kept
     if scaled > 0:
@@ -160,21 +162,39 @@ def note_turn(limit: Limit, bound: BoundState, one: Holding, right: SlotRight) -
     if right.rest <= 0 or not limit.is_short:
         one.due_at = max(one.due_at, limit.now)  # it does not save while it lacks nothing
         return
-    saves = math.ceil(turn / right.rest)
+    saves, before, one.fair = turn / right.rest, one.fair, right.rest * right.piece
+    if one.due_at == NEVER:  # a new one saves first: else new names would be of use
+        one.due_at = min(limit.now + math.ceil(saves), LATEST)
+    elif one.due_at > limit.now and before > 0:  # what it lacks stays the same if its share changes
+        lacks = (one.due_at - limit.now) * (before / one.fair)
+        one.due_at = min(limit.now + math.ceil(lacks), LATEST)
     is_on = limit.now < one.served_at + turn
     if right.place < bound.turns and not is_on and one.units >= right.whole + right.piece:
         one.served_at = bound.line_at = limit.now
         # What it waited for others is made up for, up to a turn; what it waited longer is not.
-        one.due_at = max(one.due_at, limit.now - turn) + saves
-    elif one.due_at == NEVER:  # a new one saves first: else new names would be of use
-        one.due_at = limit.now + saves
+        one.due_at = min(max(one.due_at, limit.now - turn) + math.ceil(saves), LATEST)
 
 
-def note_overrun(limit: Limit, one: Holding, right: SlotRight, keep: int, elapsed: int) -> None:
-    """Calls that last longer than a turn keep slots: it saves for that, too."""
-    over = min(elapsed, limit.now - one.served_at - turn_of(limit.interval))
-    if right.piece > 1 and right.rest > 0 and one.units > keep and over > 0 and one.due_at != NEVER:
-        one.due_at += math.ceil(over * (one.units - keep) / (right.piece * right.rest))
+def note_use(
+    limit: Limit,
+    bound: BoundState,
+    one: Holding,
+    right: SlotRight,
+    before: int,
+    keep: int,
+    elapsed: int,
+) -> None:
+    """It saves for what it held before and has no right to, too: for calls that last longer than
+    its turn, and for slots that were free, but for those no longer than a new one."""
+    turn = turn_of(limit.interval)
+    over = min(elapsed, limit.now - one.served_at - turn)
+    excess = before - right.with_turn(limit, bound, one)
+    if right.piece == 1 or right.rest <= 0 or min(over, excess) <= 0 or one.due_at == NEVER:
+        return
+    due_at = one.due_at + math.ceil(over * excess / (right.piece * right.rest))
+    if before <= keep:
+        due_at = min(due_at, max(one.due_at, limit.now + math.ceil(turn / right.rest)))
+    one.due_at = min(due_at, LATEST)
 
 
 def comes_soon(limit: Limit, bound: BoundState, one: Holding, right: SlotRight) -> bool:

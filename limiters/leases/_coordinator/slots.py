@@ -50,8 +50,8 @@ def drawn(lots: Mapping[int, int], left: int) -> int:
     """Up to which lot, itself not included, instances have one slot more, so that all together have
     no more than the `left` ones; `lots` says how many have each lot.
 
-    >>> drawn({5: 1, 90: 1, 3: 1}, 2)
-    90
+    >>> drawn({5: 1, 50: 1, 3: 1}, 2)
+    50
     """
     if left < 0:
         return 0
@@ -63,30 +63,35 @@ def drawn(lots: Mapping[int, int], left: int) -> int:
 
 
 def line_of(late: float, arrival: int, epoch: int) -> int:
-    """The place in the line of an instance that has saved up for so many turns more than one;
-    LOT_BUCKETS if its turn has not come. Those that are equally late have different places.
+    """The place in the line of an instance that has saved up for so many turns more than one: below
+    LOTS if its turn has come. Those that are equally late have different places.
 
     >>> line_of(0.0, 0, 0), line_of(1.0, 0, 0), line_of(1.0, 1, 0), line_of(-0.1, 0, 0)
-    (16, 8, 12, 64)
+    (16, 8, 12, 35)
     """
     if late < 0:
-        return LOT_BUCKETS
+        return LOTS + math.floor(min(1.0, -late) * (LOTS - 1))
     return math.floor(LOTS * (1 + _place(arrival, epoch)) / 2 / (1 + late))
 
 
-def turns_in(lots: Mapping[int, int], saved: float, taken: int, whole: int) -> int:
-    """Up to which place in the line, itself not included, instances have turns: as long as all save
-    up for more, and all have slots at the same time; `lots` says, behind the lots, how many slots
-    those need that have each place, and `taken` are those of turns that are under way.
+def turns_in(lots: Mapping[int, int], left: float, free: float, saved: float, whole: int) -> int:
+    """Up to which place in the line, itself not included, instances have turns; `lots` says, behind
+    the lots, how many slots those need that have each place.
 
-    >>> lots = {LOT_BUCKETS + 5: 10, LOT_BUCKETS + 9: 10, LOT_BUCKETS + 11: 10}
-    >>> turns_in(lots, 12.5, 0, 50), turns_in(lots, 12.5, 0, 15), turns_in(lots, 12.5, 10, 15)
-    (11, 9, 5)
+    All have slots at the same time, of those `left` by turns that are under way. Those whose turn
+    has come have them as long as all have `saved` up for more; others only as long as slots are
+    `free` that no instance has a right to.
+
+    >>> lots = {LOT_BUCKETS + 5: 10, LOT_BUCKETS + 9: 10, LOT_BUCKETS + 39: 10}
+    >>> turns_in(lots, 50, 0, 12, 50), turns_in(lots, 15, 0, 12, 15), turns_in(lots, 5, 0, 12, 15)
+    (39, 9, 5)
+    >>> turns_in(lots, 50, 30, 12, 50), turns_in(lots, 50, 10, -5, 50)
+    (64, 9)
     """
-    left = whole - taken
-    for place in range(LOTS):
+    for place in range(LOT_BUCKETS):
         slots = lots.get(LOT_BUCKETS + place, 0)
-        if slots and (saved <= 0 or slots > left < whole):
+        has_come = place < LOTS and saved > 0
+        if slots and (slots > left < whole or (slots > free and not has_come)):
             return place
-        saved, left = saved - slots, left - slots
-    return LOTS
+        left, free, saved = left - slots, free - slots, saved - slots
+    return LOT_BUCKETS

@@ -65,8 +65,8 @@ class Holding:
     reserved: float = 0.0
     share: int = 0
     fair: float = 0.0
-    """What its dominant share was worth here when its turn was last computed; 0 as long as it is
-    new, and of slots."""
+    """What its dominant share was worth here when its turn was last computed; of slots, how much of
+    one it saves for that. 0 as long as it is new."""
     granted: int = 0
     """How much its last grant was; 0 if nothing came along."""
     given: Ledger = field(default_factory=Ledger)

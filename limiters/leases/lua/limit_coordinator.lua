@@ -561,7 +561,7 @@ local function answer(request, record, elapsed, again, created)
     local one, right = record.bounds[b], of_slots[b]
     keeps[b] = division.kept(bound, one, rights[b], right, before[b], limited, uncertain > 0)
     if right then
-      slots.note_overrun(one, right, keeps[b], elapsed)
+      slots.note_use(bound, one, right, before[b], keeps[b], elapsed)
     end
   end
   for b, part in ipairs((permits.fair_share(record))) do

@@ -386,7 +386,7 @@ function permits.follow_fair_share(record)
   local fair, fairs, is_new, ratio = entitlement(record), {}, true, 0
   for b, bound in ipairs(limit.bounds) do
     fairs[b] = bound.slots and 0 or fair * state.worth(bound)
-    is_new = is_new and record.bounds[b].fair == 0
+    is_new = is_new and (bound.slots or record.bounds[b].fair == 0)
     if fairs[b] ~= 0 then
       ratio = max(ratio, record.bounds[b].fair / fairs[b])
     end
@@ -404,7 +404,7 @@ function permits.follow_fair_share(record)
   end
   record.turn = min(record.turn, LATEST)
   for b, one in ipairs(record.bounds) do
-    one.fair = fairs[b]
+    one.fair = limit.bounds[b].slots and one.fair or fairs[b]
   end
 end
 

@@ -34,25 +34,27 @@ local function drawn(lots, left)
   return LOT_BUCKETS
 end
 
--- The place in the line of an instance that has saved up for so many turns more than one.
+-- The place in the line of an instance that has saved up for so many turns more than one: below LOTS
+-- if its turn has come.
 local function line_of(late, arrival, epoch)
   if late < 0 then
-    return LOT_BUCKETS
+    return LOTS + floor(min(1, -late) * (LOTS - 1))
   end
   return floor(LOTS * (1 + place_of(arrival, epoch)) / 2 / (1 + late))
 end
 
--- Up to which place in the line, itself not included, instances have turns.
-local function turns_in(lots, saved, taken, whole)
-  local left = whole - taken
-  for place = 0, LOTS - 1 do
+-- Up to which place in the line, itself not included, instances have turns: of the slots that are left
+-- by turns under way; those whose turn has not come only of those that are free.
+local function turns_in(lots, left, free, saved, whole)
+  for place = 0, LOT_BUCKETS - 1 do
     local count = lots[LOT_BUCKETS + place] or 0
-    if count > 0 and (saved <= 0 or count > left and left < whole) then
+    local has_come = place < LOTS and saved > 0
+    if count > 0 and (count > left and left < whole or count > free and not has_come) then
       return place
     end
-    saved, left = saved - count, left - count
+    left, free, saved = left - count, free - count, saved - count
   end
-  return LOTS
+  return LOT_BUCKETS
 end
 
 -- Whether an instance is to have a slot more in this epoch, and has not had one.
@@ -89,7 +91,7 @@ function slots.right_to(b, record, parts, scarcest)
   if piece > 1 then
     local number = floor(part / piece)
     right.rest = part / piece - number
-    if right.rest > 0 then
+    if right.rest > 0 and one.due_at ~= NEVER then
       local late = (limit.now - one.due_at) * right.rest / slots.turn_of(limit.interval)
       right.place = line_of(late, record.arrival, bound.epoch)
     end
@@ -122,7 +124,7 @@ local function visit_line(bound, one, right, units, is_there)
   if is_there and right.rest > 0 and is_on(one) then
     bound.sum_rest = bound.sum_rest - right.piece * parts
     bound.sum_turns = bound.sum_turns + count
-  elseif is_there and right.place < LOTS then
+  elseif is_there and right.place < LOT_BUCKETS then
     local lots, place = bound.counts_of_lots, LOT_BUCKETS + right.place
     lots[place] = (lots[place] or 0) + count
   end
@@ -166,9 +168,11 @@ end
 -- slots do not limit. Up to which place in the line there are turns, and the parts that are left.
 local function spread_turns(bound)
   local parts, keeps, scale = shares.parts_of(bound.whole), 1, 1
-  local turns = turns_in(bound.counts_of_lots, bound.sum_rest / parts, bound.sum_turns, bound.whole)
-  local left = max(0, bound.whole - bound.sum_taken)
   local kept, scaled = bound.sum_kept / parts, bound.sum_scaled / parts
+  local left = bound.whole - bound.sum_turns
+  local free = left - kept - scaled
+  local turns = turns_in(bound.counts_of_lots, left, free, bound.sum_rest / parts, bound.whole)
+  left = max(0, bound.whole - bound.sum_taken)
   if kept > left then
     keeps = left / kept
   end
@@ -222,22 +226,34 @@ function slots.note_turn(bound, one, right)
     return
   end
   local turn = slots.turn_of(limit.interval)
-  local saves = ceil(turn / right.rest)
+  local saves, before = turn / right.rest, one.fair
+  one.fair = right.rest * right.piece
+  if one.due_at == NEVER then -- a new one saves first: else new names would be of use
+    one.due_at = min(limit.now + ceil(saves), LATEST)
+  elseif one.due_at > limit.now and before > 0 then -- what it lacks stays if its share changes
+    local lacks = (one.due_at - limit.now) * (before / one.fair)
+    one.due_at = min(limit.now + ceil(lacks), LATEST)
+  end
   if right.place < bound.turns and not is_on(one) and one.units >= right.whole + right.piece then
     one.served_at, bound.line_at = limit.now, limit.now
-    one.due_at = max(one.due_at, limit.now - turn) + saves
-  elseif one.due_at == NEVER then -- a new one saves first: else new names would be of use
-    one.due_at = limit.now + saves
+    one.due_at = min(max(one.due_at, limit.now - turn) + ceil(saves), LATEST)
   end
 end
 
--- Calls that last longer than a turn keep slots: an instance saves for that, too.
-function slots.note_overrun(one, right, keep, elapsed)
-  local over = min(elapsed, limit.now - one.served_at - slots.turn_of(limit.interval))
-  if right.piece > 1 and right.rest > 0 and one.units > keep and over > 0
-    and one.due_at ~= NEVER then
-    one.due_at = one.due_at + ceil(over * (one.units - keep) / (right.piece * right.rest))
+-- It saves for what it held before and has no right to, too: for calls that last longer than its turn,
+-- and for slots that were free, but for those no longer than a new one.
+function slots.note_use(bound, one, right, before, keep, elapsed)
+  local turn = slots.turn_of(limit.interval)
+  local over = min(elapsed, limit.now - one.served_at - turn)
+  local excess = before - slots.with_turn(right, bound, one)
+  if right.piece == 1 or right.rest <= 0 or min(over, excess) <= 0 or one.due_at == NEVER then
+    return
   end
+  local due_at = one.due_at + ceil(over * excess / (right.piece * right.rest))
+  if before <= keep then
+    due_at = min(due_at, max(one.due_at, limit.now + ceil(turn / right.rest)))
+  end
+  one.due_at = min(due_at, LATEST)
 end
 
 -- Whether an instance that holds nothing is likely to be granted its right before its next sync.
