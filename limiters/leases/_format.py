@@ -387,7 +387,7 @@ HEADER_BOUND = _fields(
     "pool:pool ledger:p returning:p stayed:f wave "
     "fair_units:amount fair_weight:count level_units:amount level_weight:count "
     "needs:count spare:f ease:f lot:count lacking:count epoch:count epoch_since served_at "
-    "turns:count line_at keeps:f scale:f "
+    "turns:count line_at line_from keeps:f scale:f "
     "sum_needs:count sum_shares:count "
     "sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
     "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "

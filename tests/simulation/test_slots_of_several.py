@@ -13,7 +13,7 @@ from limiters import InFlight, Limits, Rate
 from limiters._costs import AnyCost, Costs
 from limiters.leases._coordinator import slot_rights
 from limiters.leases._coordinator.slot_rights import SlotRight
-from limiters.leases._coordinator.state import BoundState, Holding
+from limiters.leases._coordinator.state import BoundState, Holding, Limit
 from limiters.leases._format import LOT_BUCKETS
 from limiters.leases._messages import Reply
 from limiters.testing import SimulatedCluster, SimulatedInstance
@@ -177,8 +177,8 @@ def nobody_yields(patch: pytest.MonkeyPatch) -> None:
     """The others keep their shares in the turn of one."""
     spread = slot_rights._spread_turns
 
-    def unyielding(bound: BoundState) -> None:
-        spread(bound)
+    def unyielding(limit: Limit, bound: BoundState) -> None:
+        spread(limit, bound)
         bound.keeps = bound.scale = 1.0
 
     patch.setattr(slot_rights, "_spread_turns", unyielding)

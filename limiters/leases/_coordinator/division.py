@@ -115,7 +115,8 @@ def _outcome(limit: Limit) -> list[object]:
     of_bounds = [
         (
             *(one.fair, one.level, one.ease, one.spare),
-            *(one.lot, one.lacking, one.epoch, one.turns, one.keeps, one.scale),
+            *(one.lot, one.lacking, one.epoch, one.turns, one.line_from),
+            *(one.keeps, one.scale),
         )
         for one in limit.bounds
     ]

@@ -35,11 +35,16 @@ class SlotRight:
 
     def with_turn(self, limit: Limit, bound: BoundState, one: Holding) -> int:
         """What it may hold now."""
-        is_on = limit.now < one.served_at + turn_of(limit.interval)
         if self.piece > 1:
-            in_turn = self.rest > 0 and (is_on or self.place < bound.turns)
+            in_turn = self.has_line_turn(limit, bound, one) or self.place < bound.turns
             return self.whole + self.piece if in_turn else self.units
+        is_on = limit.now < one.served_at + turn_of(limit.interval)
         return self.units + (self.lot < bound.lot and (is_on or self.is_unserved(bound, one)))
+
+    def has_line_turn(self, limit: Limit, bound: BoundState, one: Holding) -> bool:
+        """Whether its turn with one batch of several slots more is under way."""
+        is_on = bound.line_from < one.served_at > limit.now - turn_of(limit.interval)
+        return is_on and self.rest > 0
 
     def is_unserved(self, bound: BoundState, one: Holding) -> bool:
         """Whether it is to have a slot more in this epoch, and has not had one."""
@@ -102,7 +107,7 @@ def _visit_line(
         sums.kept += right.whole * parts
         return
     slots = right.whole + right.piece
-    if right.rest > 0 and limit.now < one.served_at + turn_of(limit.interval):
+    if right.has_line_turn(limit, bound, one):
         sums.rest -= right.piece * parts
         sums.turns += slots
     elif right.place < LOT_BUCKETS:
@@ -122,16 +127,18 @@ def spread(limit: Limit, bound: BoundState) -> None:
     if limit.is_short:
         bound.lot, bound.lacking = drawn(sums.lots, bound.whole - sums.rights), sums.lacking
         if sums.rest or sums.turns:
-            _spread_turns(bound)
+            _spread_turns(limit, bound)
     _next_epoch(limit, bound)
 
 
-def _spread_turns(bound: BoundState) -> None:
+def _spread_turns(limit: Limit, bound: BoundState) -> None:
     """Turns with batches of several slots: those that have none share what is left, first those
     that slots do not limit."""
     sums, parts = bound.sums, parts_of(bound.whole)
     kept, scaled = sums.kept / parts, sums.scaled / parts
     left = bound.whole - sums.turns
+    if left < 0:  # there are fewer slots than there were
+        bound.line_from = limit.now
     free = left - kept - scaled
     bound.turns = turns_in(sums.lots, left, free, sums.rest / parts, bound.whole)
     left = max(0, bound.whole - sums.taken)
@@ -168,7 +175,7 @@ def note_turn(limit: Limit, bound: BoundState, one: Holding, right: SlotRight) -
     elif one.due_at > limit.now and before > 0:  # what it lacks stays the same if its share changes
         lacks = (one.due_at - limit.now) * (before / one.fair)
         one.due_at = min(limit.now + math.ceil(lacks), LATEST)
-    is_on = limit.now < one.served_at + turn
+    is_on = right.has_line_turn(limit, bound, one)
     if right.place < bound.turns and not is_on and one.units >= right.whole + right.piece:
         one.served_at = bound.line_at = limit.now
         # What it waited for others is made up for, up to a turn; what it waited longer is not.

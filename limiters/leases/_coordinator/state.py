@@ -238,6 +238,8 @@ class BoundState:
     """Of slots: up to which place in the line instances have a batch of several slots more."""
     line_at: int = NEVER
     """When the last of these turns began."""
+    line_from: int = NEVER
+    """Those of these turns that began up to then are over: they took more slots than there are."""
     keeps: float = 1.0
     """Of slots: the part of their rights that is left to those that slots do not limit, while
     others have such turns."""
@@ -272,7 +274,8 @@ class BoundState:
         self.fair = self.level = Level()
         self.needs, self.spare, self.ease, self.lot, self.lacking = 0, 0.0, 1.0, 0, 0
         self.epoch, self.epoch_since, self.served_at = 0, NEVER, NEVER
-        self.turns, self.line_at, self.keeps, self.scale = 0, NEVER, 1.0, 1.0
+        self.turns, self.line_at, self.line_from = 0, NEVER, NEVER
+        self.keeps, self.scale = 1.0, 1.0
 
 
 @dataclass(slots=True)

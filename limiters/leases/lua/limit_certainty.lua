@@ -12,7 +12,7 @@ local function start_bound(b)
   b.stayed, b.wave = 1, b.wave + 1
   b.needs, b.spare, b.ease, b.lot, b.lacking = 0, 0, 1, 0, 0
   b.epoch, b.epoch_since, b.served_at = 0, NEVER, NEVER
-  b.turns, b.line_at, b.keeps, b.scale = 0, NEVER, 1, 1
+  b.turns, b.line_at, b.line_from, b.keeps, b.scale = 0, NEVER, NEVER, 1, 1
 end
 
 local function forget_levels()

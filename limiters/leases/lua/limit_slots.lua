@@ -66,10 +66,15 @@ local function is_on(one)
   return limit.now < one.served_at + slots.turn_of(limit.interval)
 end
 
+-- Whether its turn with one batch of several slots more is under way.
+local function has_line_turn(right, bound, one)
+  return is_on(one) and one.served_at > bound.line_from and right.rest > 0
+end
+
 -- What an instance may hold now.
 function slots.with_turn(right, bound, one)
   if right.piece > 1 then
-    local in_turn = right.rest > 0 and (is_on(one) or right.place < bound.turns)
+    local in_turn = has_line_turn(right, bound, one) or right.place < bound.turns
     return in_turn and right.whole + right.piece or right.units
   end
   local more = right.lot < bound.lot and (is_on(one) or is_unserved(right, bound, one))
@@ -121,7 +126,7 @@ local function visit_line(bound, one, right, units, is_there)
   local parts = shares.parts_of(bound.whole)
   bound.sum_rest = bound.sum_rest + floor(right.rest * right.piece * parts)
   local count = right.whole + right.piece
-  if is_there and right.rest > 0 and is_on(one) then
+  if is_there and has_line_turn(right, bound, one) then
     bound.sum_rest = bound.sum_rest - right.piece * parts
     bound.sum_turns = bound.sum_turns + count
   elseif is_there and right.place < LOT_BUCKETS then
@@ -165,11 +170,13 @@ function slots.visit(b, record, right)
 end
 
 -- Turns with batches of several slots: those that have none share what is left, first those that
--- slots do not limit. Up to which place in the line there are turns, and the parts that are left.
+-- slots do not limit. Up to which place in the line there are turns, up to when turns that began are
+-- over, and the parts that are left.
 local function spread_turns(bound)
   local parts, keeps, scale = shares.parts_of(bound.whole), 1, 1
   local kept, scaled = bound.sum_kept / parts, bound.sum_scaled / parts
   local left = bound.whole - bound.sum_turns
+  local from = left < 0 and limit.now or bound.line_from -- there are fewer slots than there were
   local free = left - kept - scaled
   local turns = turns_in(bound.counts_of_lots, left, free, bound.sum_rest / parts, bound.whole)
   left = max(0, bound.whole - bound.sum_taken)
@@ -179,7 +186,7 @@ local function spread_turns(bound)
   if scaled > 0 then
     scale = max(0, left - kept) / scaled
   end
-  return turns, keeps, scale
+  return turns, from, keeps, scale
 end
 
 -- The next epoch, when all turns in this one have ended. Whether it begins.
@@ -199,17 +206,17 @@ end
 -- Who has the slots that are left over, and who has a turn, after a round. Whether that changes the
 -- next one.
 function slots.spread(bound, is_short)
-  local lot, lacking, turns, keeps, scale = 0, 0, 0, 1, 1
+  local lot, lacking, turns, from, keeps, scale = 0, 0, 0, bound.line_from, 1, 1
   if is_short then
     lot, lacking = drawn(bound.counts_of_lots, bound.whole - bound.sum_rights), bound.sum_lacking
     if bound.sum_rest ~= 0 or bound.sum_turns ~= 0 then
-      turns, keeps, scale = spread_turns(bound)
+      turns, from, keeps, scale = spread_turns(bound)
     end
   end
   local changes = lot ~= bound.lot or lacking ~= bound.lacking or turns ~= bound.turns
-    or keeps ~= bound.keeps or scale ~= bound.scale
+    or from ~= bound.line_from or keeps ~= bound.keeps or scale ~= bound.scale
   bound.lot, bound.lacking, bound.turns = lot, lacking, turns
-  bound.keeps, bound.scale = keeps, scale
+  bound.line_from, bound.keeps, bound.scale = from, keeps, scale
   return next_epoch(bound) or changes
 end
 
@@ -234,7 +241,8 @@ function slots.note_turn(bound, one, right)
     local lacks = (one.due_at - limit.now) * (before / one.fair)
     one.due_at = min(limit.now + ceil(lacks), LATEST)
   end
-  if right.place < bound.turns and not is_on(one) and one.units >= right.whole + right.piece then
+  local is_under_way = has_line_turn(right, bound, one)
+  if right.place < bound.turns and not is_under_way and one.units >= right.whole + right.piece then
     one.served_at, bound.line_at = limit.now, limit.now
     one.due_at = min(max(one.due_at, limit.now - turn) + ceil(saves), LATEST)
   end
