@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from keyword import iskeyword
 
 from limiters._bound_names import bound_names
-from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
+from limiters._costs import A_COST, NUMBERS, AnyCost, Costs, amounts_in, checked_cost
 from limiters._limits_text import (
     dimension_text,
     plain_text,
@@ -31,10 +30,12 @@ from limiters._rates import (
 )
 from limiters._support import validation
 from limiters._support.durations import read_seconds
+from limiters._support.near_names import did_you_mean
 from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
+    "A_LIMIT",
     "BURST",
     "MAX_BOUNDS",
     "MAX_OPERATION_TIME",
@@ -165,12 +166,14 @@ calls=InFlight(20))
         if isinstance(capacity, Mapping):
             for called, one in amounts_in(name, capacity).items():
                 if called not in names:
-                    raise ArgumentError(name, capacity, self._names(names))
+                    advice = self._advice(called, names)
+                    raise ArgumentError(name, capacity, self._names(names), advice)
                 changed[called] = amount(f"{name}[{called!r}]", one)
         elif len(names) == 1:
             changed[names[0]] = amount(name, capacity)
         else:
-            raise self._without_dimension(name, amount(name, capacity))
+            expected = f"a mapping such as {{{names[0]!r}: {plain(self.bounds[0].capacity)}}}"
+            raise self._without_dimension(name, amount(name, capacity, expected=expected))
         goal = []
         for called, bound in zip(names, self.bounds, strict=True):
             one = changed.get(called, bound.capacity)
@@ -269,14 +272,14 @@ calls=InFlight(20))
         if type(value) in NUMBERS and 0 <= value <= MAX_AMOUNT and self._is_plain:  # type: ignore[operator]
             return value  # what follows comes to the same
         if not isinstance(value, Mapping):
-            number = amount(name, value, zero=True)
+            number = amount(name, value, zero=True, expected=A_COST)
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
         said = amounts_in(name, value)
         for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, said, self._names())
+                raise ArgumentError(name, said, self._names(), self._advice(dimension))
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
                 raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
@@ -376,15 +379,16 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
         *others, last = names or self.dimensions
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
 
-    def _advice(self, unknown: str) -> str:
-        """Return a suggestion for an unknown dimension."""
+    def _advice(self, unknown: object, windows: Sequence[str] = ()) -> str:
+        """Return a suggestion for an unknown dimension; of a capacity, for one of its `windows`."""
         if "" in self._dimensions:
             return ""
-        dimension, is_window, _ = unknown.partition("/")
+        dimension, is_window, _ = str(unknown).partition("/")
         if is_window and dimension in self._dimensions:
+            if windows:
+                return f"the longest window of {dimension} is called {dimension}"
             return f"a cost of {dimension} counts in all of its windows"
-        near = get_close_matches(unknown.lower(), self._dimensions, n=1)
-        return f"did you mean {near[0]}?" if near else f"there is no {unknown}"
+        return did_you_mean(str(unknown), windows or self._dimensions, f"there is no {unknown}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions
@@ -405,6 +409,10 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
             return f"Limits(**{self._dimensions!r})"
         named = ", ".join(f"{name}={one!r}" for name, one in self._dimensions.items())
         return f"Limits({named})"
+
+
+A_LIMIT = "a number, Limits, or a text such as tokens=90000/60s"
+"""What a capacity has to be, in an error."""
 
 
 def read_limits(option: str, text: str) -> float | Limits:

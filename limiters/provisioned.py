@@ -21,12 +21,12 @@ from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import ArgumentError, Seconds, amount, in_seconds, seconds
-from limiters.limits import Bound, BoundKind, Limits, read_limits
+from limiters.limits import A_LIMIT, Bound, BoundKind, Limits, read_limits
 
 
 def _capacity(name: str, value: object) -> float | Limits:
     found = read_limits(name, value) if isinstance(value, str) else value
-    return found if isinstance(found, Limits) else amount(name, found)
+    return found if isinstance(found, Limits) else amount(name, found, expected=A_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,7 +75,7 @@ def test_n1_n3_n5_slots_of_calls_that_end_after_stop_go_to_others_as_they_end(
     manager: MemoryLeaseManager, counts: Literal["start", "end"]
 ) -> None:
     limits = Limits(
-        tokens=Rate(100, counts=counts, max_operation_time=60),
+        tokens=Rate(100, counts=counts),
         calls=InFlight(3, max_operation_time=60),
     )
     call = {"calls": 1, "tokens": 1}
@@ -149,6 +149,27 @@ def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedRe
     assert limiter.max_capacity == {"requests": 10, "tokens": 18_000, "calls": 2}
     with pytest.raises(ArgumentError, match="requests, requests/1s, tokens or calls"):
         limiter.set_shared_capacity({"token": 18_000})
+
+
+def test_c9_a_limit_that_was_deleted_is_made_again_with_the_change(
+    manager: MemoryLeaseManager,
+) -> None:
+    with SharedResource(shared_capacity=LIMITS, lease_manager=manager, parts=20) as limiter:
+        limiter.set_shared_capacity({"tokens": 18_000})
+        view = manager.look()
+    assert view is not None
+    assert view.partitions == 20
+    assert view.bounds[2].capacity == 18_000
+
+
+def test_c9_one_dimension_with_a_name_is_made_again_with_its_name(
+    manager: MemoryLeaseManager,
+) -> None:
+    with SharedResource(shared_capacity="tokens=9/6s", lease_manager=manager) as limiter:
+        limiter.set_shared_capacity(8)
+        view = manager.look()
+    assert view is not None
+    assert [(one.dimension, one.capacity) for one in view.bounds] == [("tokens", 8)]
 
 
 def test_c9_what_an_instance_knows_of_the_limit_follows_the_windows_that_were_set(
