@@ -154,9 +154,9 @@ def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedRe
 def test_c9_a_limit_that_was_deleted_is_made_again_with_the_change(
     manager: MemoryLeaseManager,
 ) -> None:
-    with SharedResource(shared_capacity=LIMITS, lease_manager=manager, parts=20) as limiter:
-        limiter.set_shared_capacity({"tokens": 18_000})
-        view = manager.look()
+    limiter = SharedResource(shared_capacity=LIMITS, lease_manager=manager, parts=20)
+    limiter.set_shared_capacity({"tokens": 18_000})
+    view = manager.look()
     assert view is not None
     assert view.partitions == 20
     assert view.bounds[2].capacity == 18_000
@@ -165,9 +165,9 @@ def test_c9_a_limit_that_was_deleted_is_made_again_with_the_change(
 def test_c9_one_dimension_with_a_name_is_made_again_with_its_name(
     manager: MemoryLeaseManager,
 ) -> None:
-    with SharedResource(shared_capacity="tokens=9/6s", lease_manager=manager) as limiter:
-        limiter.set_shared_capacity(8)
-        view = manager.look()
+    limits = Limits(tokens=Rate(9, per=6))
+    SharedResource(shared_capacity=limits, lease_manager=manager).set_shared_capacity(8)
+    view = manager.look()
     assert view is not None
     assert [(one.dimension, one.capacity) for one in view.bounds] == [("tokens", 8)]
 

@@ -24,6 +24,7 @@ from dispatcher.cli._text.wording import (
     skew,
     standing,
     terms_of,
+    took_part,
     uncertainty,
     waiters,
     written,
@@ -126,8 +127,7 @@ def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
         return "It is damaged, so the number of its instances is unknown."
     if view is None:
         raise no_limit(manager.where, options.name, options)
-    count = len(view.instances)
-    return f"{count} instance{'s' * (count != 1)} took part lately."
+    return took_part(view)
 
 
 def _delete_old_format(options: LimitDeleteOptions) -> None:
