@@ -46,7 +46,13 @@ def test_a_limit_is_made_and_shown_as_it_is_written(run: Run, url: str) -> None:
     assert shown["requests"] == "600 in 60 s"
     assert shown["requests/1s"] == "10 a second"
     assert shown["calls"] == "20 in flight, of at most 60 s"
-    assert shown["free"] == "100 % of requests, 100 % of requests/1s, 100 % of tokens, 20 of calls"
+    free = said.out.partition("free")[2].partition("instances")[0]
+    assert [line.strip() for line in free.splitlines()] == [
+        "100 % of requests",
+        "100 % of requests/1s",
+        "100 % of tokens",
+        "20 of calls",
+    ]
     assert TEXT in run("limit", "list").out
     bounds = run("limit", "show", "llm", "--json").json["bounds"]
     assert [(one["dimension"], one["kind"], one["shared_capacity"]) for one in bounds] == [
@@ -151,6 +157,21 @@ def test_what_forgets_nothing_is_not_asked_about(run: Run, url: str) -> None:
         said = run("limit", "set", "llm", "--start-over", "--shared-capacity", capacity)
         assert (said.code, said.err) == (0, "")
         assert rows(run("limit", "show", "llm").out)["capacity"] == capacity
+
+
+def test_a_limit_of_many_dimensions_fits_a_terminal_of_80_columns(run: Run, url: str) -> None:
+    text = (
+        "requests=600/60s+10/1s,tokens=90000/60s:counts=end:max_operation_time=30s,"
+        "calls=20slots,connections=50slots"
+    )
+    run("limit", "set", "llm", "--shared-capacity", text)
+    with Terminal([*COMMAND, "limit", "show", "llm"], COLUMNS="80") as terminal:
+        lines = terminal.read_until("connections=50slots").replace("\r", "").splitlines()
+        assert terminal.end() == 0
+    assert lines[-1].split() == ["capacity", text]  # in one piece, to be copied
+    assert all(len(line.rstrip()) <= 80 for line in lines[:-1])
+    wrapped = [line for line in lines if line.startswith(" ") and " of " not in line]
+    assert wrapped == []
 
 
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1)])
