@@ -36,8 +36,8 @@ class Invocation:
     used: Sequence[Used]
     """The options with their sources."""
     interrupted: str
-    refused: list[Exception] = field(default_factory=list)
-    """Wrong values, if the command is lenient: it gets the defaults instead."""
+    refused: dict[str, Exception] = field(default_factory=dict)
+    """Wrong values by their attributes, if the command is lenient: it gets the defaults instead."""
 
     def options(self) -> Any:
         """Return an object of the command's dataclass. Wrong values raise."""
@@ -53,7 +53,7 @@ class Invocation:
                 if values[name] == wrong.setting.default:
                     raise
                 values[name] = wrong.setting.default
-                self.refused.append(self.by_its_option(error))
+                self.refused[name] = self.by_its_option(error)
 
     def by_its_option(self, error: Exception) -> Exception:
         """Return `error` about the option that set the value, if it is about a parameter."""

@@ -266,6 +266,28 @@ def test_a_worker_checks_its_costs_against_the_dimensions(
     assert said.code == (0 if says.startswith("ok") else said.code or 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "wrong", "not_tried"),
+    [
+        ("--limit new --shared-capacity calls=20", ["option"], ["limit", "worker"]),
+        ("--shared-capacity tokens=5/6s --cost requests=1", ["limit"], ["worker"]),
+        ("--cost tokens=", ["option"], ["worker"]),
+        ("--weight 0 --cost tokens=size --batch-cost calls=1", ["option"], []),
+        ("--cost tokens=size --batch-cost calls=1", [], []),
+    ],
+)
+def test_a_check_judges_nothing_by_the_default_of_an_option_that_is_wrong(
+    run: Run, url: str, options: str, wrong: list[str], not_tried: list[str]
+) -> None:
+    """It would say that there is no limit, although a right option would make it."""
+    run("limit", "set", "llm", "--shared-capacity", TEXT)
+    said = run(*WORKER, "--create-topic", *options.split())
+    found = [line.split()[:2] for line in said.out.partition("tried")[2].splitlines()[1:]]
+    assert [tried for mark, tried in found if mark == "NO"] == wrong
+    assert [tried for mark, tried in found if mark == "-"] == not_tried
+    assert ["ok", "worker"] in found or not_tried
+
+
 def test_a_file_has_a_table_of_dimensions(run: Run, url: str, tmp_path: Path) -> None:
     file = tmp_path / "shop.toml"
     file.write_text(
