@@ -122,7 +122,7 @@ def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
 
 
 A_COST = "a number, or a mapping such as {'tokens': 812}"
-"""What a cost has to be, in an error."""
+"""The forms of a cost, in an error."""
 
 
 def checked_cost(name: str, value: object) -> AnyCost:

@@ -412,7 +412,7 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
 
 
 A_LIMIT = "a number, Limits, or a text such as tokens=90000/60s"
-"""What a capacity has to be, in an error."""
+"""The forms of a capacity, in an error."""
 
 
 def read_limits(option: str, text: str) -> float | Limits:

@@ -31,7 +31,7 @@ Amounts = float | Mapping[str, float]
 Capacity = float | Mapping[str, float] | Limits | WrittenLimits
 
 A_CHANGE = "a number, or a mapping such as {'tokens': 120000}"
-"""What a changed capacity has to be, in an error."""
+"""The forms of a changed capacity, in an error."""
 
 WITHOUT_NAME = "be a number: the limit has one dimension, without a name"
 

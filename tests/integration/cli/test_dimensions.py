@@ -188,7 +188,7 @@ def test_starting_over_asks_on_a_terminal(run: Run, url: str, answer: str, code:
 
 
 def test_a_new_limit_says_what_each_number_counts(run: Run, url: str) -> None:
-    """Also where the name of one that there is was mistyped."""
+    """A mistyped name is a new limit as well."""
     run("limit", "set", "llm", "--shared-capacity", TEXT)
     said = run("limit", "set", "lmm", "--shared-capacity", "calls=30")
     assert (said.code, said.out) == (2, "")
