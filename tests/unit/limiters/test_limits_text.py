@@ -177,7 +177,7 @@ def test_what_means_nothing_is_refused_by_its_dimension(text: str, says: str) ->
     assert str(error.value).isprintable()
 
 
-def test_how_long_calls_last_is_said_only_where_they_count_from_their_end() -> None:
+def test_a_longest_call_is_for_rates_that_count_from_the_end_alone() -> None:
     """It would be accepted and not used."""
     with pytest.raises(ArgumentError, match="be left out, or go with counts='end'") as refused:
         Rate(5, max_operation_time=60)

@@ -32,7 +32,7 @@ DECIDED_BY = {
 with their defaults would be wrong."""
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of a check."""
 
     tried: str
@@ -52,7 +52,7 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
     """Print configuration and results. If there is a problem, raise CheckFailedError: for wrong
     usage first, otherwise for the kind of failure if there is only one."""
     show(used_table.page(call.used))
-    wrong = [Finding("option", str(error), error) for error in call.refused.values()]
+    wrong = [CheckResult("option", str(error), error) for error in call.refused.values()]
     findings = [*wrong, *_findings(options, call.refused.keys())]
     rows = [
         Row((one.mark, one.tried, without_passwords(one.said)), marked=one.problem is not None)
@@ -66,16 +66,18 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
         raise CheckFailedError(f"could not work: {', '.join(bad)}", code)
 
 
-def _findings(options: WorkerCommandOptions, refused: Set[str]) -> Iterator[Finding]:
-    def tried(name: str, find: Callable[[], str], *needs: Finding) -> Finding:
+def _findings(options: WorkerCommandOptions, refused: Set[str]) -> Iterator[CheckResult]:
+    def tried(name: str, find: Callable[[], str], *needs: CheckResult) -> CheckResult:
         missing = [flag_of(one) for one in sorted(DECIDED_BY.get(name, set()) & refused)]
         missing += [f"the {one.tried}" for one in needs if one.mark != "ok"]
         if missing:
-            return Finding(name, f"not tried before {' and '.join(missing)} is right", None, False)
+            return CheckResult(
+                name, f"not tried before {' and '.join(missing)} is right", None, False
+            )
         try:
-            return Finding(name, find())
+            return CheckResult(name, find())
         except (DispatcherError, ValueError, OSError) as error:
-            return Finding(name, str(error), error)
+            return CheckResult(name, str(error), error)
 
     handler = tried("handler", lambda: _handler(options))
     topic = tried("topic", lambda: _topic(options))
