@@ -154,7 +154,7 @@ class TermsChange(ConvertedOptions):
     def _limits(self, known: Terms | None) -> Limits | None:
         """The limits that it defines as a whole, if it does."""
         if isinstance(self._said, Limits):
-            return self._said
+            return self._said if known is None else _in_order_of(known, self._said)
         if isinstance(self._said, WrittenLimits) and known is None:
             return Limits(**self._said.by_name("capacity"))
         return None
@@ -244,6 +244,16 @@ class TermsChange(ConvertedOptions):
             for at, one in _at_names("ramp", ramp, names):
                 ramps[at] = one
         return ramps
+
+
+def _in_order_of(known: Terms, limits: Limits) -> Limits:
+    """The same limits with their dimensions in the order in which these terms have them: another
+    order would be another layout, and the limit would start over."""
+    order = dict.fromkeys(part.dimension for part in parts_of(known.layout))
+    named = dict(limits.items())
+    if "" in named or order.keys() != named.keys():
+        return limits
+    return Limits(**{name: named[name] for name in order})
 
 
 def _at_names(

@@ -43,6 +43,10 @@ def changed(known: Terms = TERMS, **change: Any) -> str:
             Limits.parse("requests=60/6s+5/1s,tokens=9/6s,calls=2slots"),
             "requests=60/6s+5/1s,tokens=9/6s,calls=2slots",
         ),
+        (
+            Limits.parse("calls=2slots,tokens=9/6s,requests=60/6s+5/1s"),
+            "requests=60/6s+5/1s,tokens=9/6s,calls=2slots",
+        ),
     ],
 )
 def test_c9_what_is_not_named_stays(capacity: Any, after: str) -> None:

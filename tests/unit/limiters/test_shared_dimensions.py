@@ -219,6 +219,18 @@ def test_v1_instances_that_disagree_learn_on_which_dimension(
         assert refused.endswith(f"dispatcher limit set llm {over}--shared-capacity {other}")
 
 
+def test_v1_an_instance_with_another_order_of_dimensions_is_refused_with_both_orders(
+    limiter: SharedResource, manager: MemoryLeaseManager
+) -> None:
+    assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
+    other = Limits(**dict(sorted(LIMITS.items())))
+    with SharedResource(shared_capacity=other, lease_manager=manager) as second:
+        assert refusal(second).endswith(
+            "this instance has the dimensions in another order (calls, requests, tokens) than that "
+            "(requests, tokens, calls) of the limit 'llm'; write them in that one"
+        )
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
