@@ -146,9 +146,13 @@ def _read_dimension(option: str, text: str) -> WrittenDimension:
     name, is_named, value = (part.strip() for part in text.partition("="))
     name, is_window, per = (part.strip() for part in name.partition("/"))
     if not is_named or not name:
-        advice = "commas separate dimensions, so numbers have none" if text[:1].isdigit() else ""
         raise ArgumentError(
-            option, text, f"be a number, or limits by dimension, as in {EXAMPLE}", advice
+            option,
+            text,
+            f"be a number, or limits by dimension, as in {EXAMPLE}",
+            "a number here has no commas, and a window has a dimension"
+            if text[:1].isdigit()
+            else "",
         )
     limit, *more = (part.strip() for part in value.split(":"))
     if "=" in limit:

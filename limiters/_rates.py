@@ -115,7 +115,8 @@ class Rate:
         put(self, "per", at_most_a_day("per", self.per))
         put(self, "also", self._inner_windows())
         if self.burst is not None and not isinstance(self.burst, BurstSeconds):
-            put(self, "burst", amount("burst", self.burst))
+            expected = "a cost, or a time as limiters.seconds(5)"
+            put(self, "burst", amount("burst", self.burst, expected=expected))
         validation.one_of("start", "end")("counts", self.counts)
         put(self, "max_operation_time", self._longest_call())
         outer = self

@@ -46,6 +46,7 @@ __all__ = (
     "InFlight",
     "Limits",
     "Rate",
+    "nameless",
     "read_limits",
     "seconds",
 )
@@ -59,8 +60,8 @@ MAX_BOUNDS = 16
 """The largest number of bounds of a limit: the record of an instance has a part for each."""
 
 
-_NAMELESS = re.compile(r"(?P<amount>\d+\.?\d*(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
-"""The text of a limit of one dimension without a name."""
+_NAMELESS = re.compile(r"(?P<amount>\d+\.?\d*(?:[eE][+-]?\d{1,3})?)/(?P<per>[^=,:+]+)")
+"""The text of a limit of one dimension without a name, with its window."""
 
 
 class Limits:
@@ -105,7 +106,9 @@ class Limits:
         for name, one in dimensions.items():
             _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
-                raise ArgumentError(name, one, "be a Rate or InFlight", f"as in Rate({one!r})")
+                example = f"Rate({one!r})" if isinstance(one, NUMBERS) else "Rate(600, per=60)"
+                advice = f"as in {example}; Limits.parse reads a text"
+                raise ArgumentError(name, one, "be a Rate or InFlight", advice)
         self._keep(dimensions)
         if len(self.bounds) > MAX_BOUNDS:
             raise ArgumentError(
@@ -136,10 +139,8 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        nameless = _NAMELESS.fullmatch(plain_text("text", validation.text("text", text)))
-        if nameless:
-            return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
-        return cls(**read_dimensions("text", text).by_name("text"))
+        found = read_limits("text", validation.text("text", text))
+        return found if isinstance(found, Limits) else cls.of(found)
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
@@ -282,7 +283,7 @@ calls=InFlight(20))
                 raise ArgumentError(name, said, self._names(), self._advice(dimension))
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"leave out {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
             for dimension, one in said.items()
@@ -419,15 +420,25 @@ def read_limits(option: str, text: str) -> float | Limits:
     """Return the number or the Limits that `text` stands for. ArgumentError of the `option` if
     there are none.
 
-    >>> read_limits("capacity", "20_000")
-    20000.0
+    >>> read_limits("capacity", "20_000"), read_limits("capacity", "200/1m")
+    (20000.0, Limits.of(200, 60))
     >>> read_limits("capacity", "tokens=90000/60s,calls=20slots")
     Limits(tokens=Rate(90000, per=60), calls=InFlight(20))
     """
     found = read_number_or_text(text)
     if isinstance(found, float):
         return found
-    return Limits(**read_dimensions(option, text).by_name(option))
+    return nameless(option, text) or Limits(**read_dimensions(option, text).by_name(option))
+
+
+def nameless(option: str, text: str) -> Limits | None:
+    """Return the limits of one dimension without a name that are written with a window; None for
+    any other text. ArgumentError of the `option` if there are no such limits."""
+    found = _NAMELESS.fullmatch(plain_text(option, text))
+    if found is None:
+        return None
+    with validation.named({"capacity": option, "period": option}):
+        return Limits.of(float(found["amount"]), read_seconds(found["per"]) or 0)
 
 
 def _check_name(name: object) -> None:

@@ -59,7 +59,8 @@ def _url(name: str, value: object) -> str:
 def _lease_manager(name: str, value: object) -> LeaseManager:
     # A class has all the methods of its instances, so it would pass the second test.
     if isinstance(value, type) or not isinstance(value, LeaseManager):
-        raise ArgumentError(name, value, "be a LeaseManager")
+        advice = "as in RedisLeaseManager(url, name=...)"
+        raise ArgumentError(name, value, "be a LeaseManager", advice)
     return value
 
 

@@ -25,7 +25,7 @@ from limiters.leases._layout import BoundLayout, names_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds, shared_amount
 from limiters.leases._options import checked_lease, checked_parts, checked_period
 from limiters.leases._terms_change import BoundChange, LimitChange
-from limiters.limits import Limits
+from limiters.limits import Limits, nameless
 
 Amounts = float | Mapping[str, float]
 Capacity = float | Mapping[str, float] | Limits | WrittenLimits
@@ -43,6 +43,10 @@ OTHER_DIMENSIONS = (
 def _capacity(name: str, value: object) -> Capacity:
     if isinstance(value, str):
         found = read_number_or_text(value)
+        one = nameless(name, value) if isinstance(found, str) else None
+        if one is not None:
+            advice = f"its window is the period, {plain(one.period)} seconds"
+            raise ArgumentError(name, value, "be a number where dimensions have no names", advice)
         return read_dimensions(name, value) if isinstance(found, str) else _by_name(name, found)
     if isinstance(value, (Limits, WrittenLimits)):
         return value

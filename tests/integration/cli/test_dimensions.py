@@ -72,7 +72,7 @@ def test_c9_those_who_run_follow_a_capacity_and_a_window(run: Run, url: str) -> 
         run("limit", "set", "llm", "--shared-capacity", "tokens=120000,calls=5slots")
         until(lambda: limiter.max_capacity == {"requests": 10, "tokens": 120_000, "calls": 5})
         said = run("limit", "set", "llm", "--shared-capacity", "tokens=60000/120s")
-        assert "Another period or lease time waits until the leases" in said.out
+        assert "Another period, lease time or longest call waits until the leases" in said.out
         until(lambda: limiter.period == 120)
         most = {"requests": 10, "tokens": 60_000, "calls": 5}
         until(lambda: limiter.max_capacity == most)

@@ -146,7 +146,7 @@ def test_ways_to_write_a_limit(text: str, limits: Limits | None) -> None:
         ("a=6/60s:burst=3:burst=4", "must say burst of a once"),
         ("a=2slots:strict=no:strict=yes", "must say strict of a once"),
         ("a/1s=6/60s", "must say the window of a once, not 'a/1s=6/60s'"),
-        ("a=90,000/60s", "commas separate dimensions, so numbers have none"),
+        ("a=90,000/60s", "a number here has no commas"),
         ("a=6/60s;b=2slots", "must separate dimensions by commas"),
         ("a=5/2d", "must be a possible limit for a, not 'a=5/2d'; a window must be at most 86400"),
         ("a=5:brst=5", "must have no 'brst' for a, not 'a=5:brst=5'; did you mean burst?"),

@@ -61,6 +61,8 @@ def test_c9_what_is_not_named_stays(capacity: Any, after: str) -> None:
         ({"capacity": {"tokns": 5}}, "must be of requests, requests/1s, tokens or calls, not"),
         ({"capacity": {"tokns": 5}}, "not 'tokns'; did you mean tokens?"),
         ({"capacity": [5]}, "must be a number, or a mapping such as {'tokens': 120000}, not [5]"),
+        ({"capacity": "500/60s"}, "must be a number where dimensions have no names, not '500/60s'"),
+        ({"capacity": "500/60s"}, "its window is the period, 60 seconds"),
         ({"capacity": "requests=600/60s+12"}, "must say what 12 counts"),
         ({"capacity": "tokens=5:max_operation_time=9s"}, "max_operation_time must be left out"),
         ({"capacity": "calls=0.5"}, "must be a whole number for calls"),

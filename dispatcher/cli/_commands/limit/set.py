@@ -13,7 +13,6 @@ from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.tables import Row, TablePage, show
-from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import capacity, grants, terms_of, took_part
 from limiters._support.validation import ArgumentError, in_seconds, named
@@ -156,20 +155,22 @@ def _show_change(
 
 def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> list[str]:
     lines = ["All instances follow within two sync intervals, idle ones with their next call."]
-    wait = duration(now.uncertain_ms / 1000)
+    waits = f"It grants {grants(now)}."
     if before is not None and before.terms.layout != now.terms.layout:
         lines += [
-            "It has other dimensions: it starts over when the leases that are out have ended;",
-            f"nothing new is granted for {wait}. Instances that were made with the dimensions of",
-            "before are refused: restart them with the new ones.",
+            "It has other dimensions: it starts over when the leases that are out have ended.",
+            "Instances that were made with the dimensions of before are refused: restart them",
+            "with the new ones.",
+            waits,
         ]
     elif before is not None and not before.terms.agrees(now.terms):
         lines += [
-            "Another period or lease time waits until the leases that are out have ended:",
-            f"nothing new is granted for {wait}. Instances keep what they hold.",
+            "Another period, lease time or longest call waits until the leases that are out",
+            "have ended. Instances keep what they hold.",
+            waits,
         ]
     elif now.uncertain_ms or now.unconfirmed_ms:
-        lines.append(f"It grants {grants(now)}.")
+        lines.append(waits)
     elif before is None:
         lines.append("It grants immediately: no instance can hold any of it.")
     if ramped and not any(one.rising for one in now.bounds):
