@@ -36,7 +36,11 @@ def _shared(name: str, value: object) -> float | Limits:
 
 
 def _reserved(name: str, value: float | Mapping[str, float] | str) -> object:
-    return checked_cost(name, read_costs(value) if isinstance(value, str) else value)
+    found = read_costs(value) if isinstance(value, str) else value
+    if isinstance(found, str):
+        expected = "be a number, or amounts by dimension as in requests=10,tokens=500"
+        raise ArgumentError(name, found, expected)
+    return checked_cost(name, found)
 
 
 def _weight(name: str, value: float) -> float:

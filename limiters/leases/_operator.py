@@ -207,12 +207,12 @@ class TermsChange(ConvertedOptions):
                 for at, change in _of_dimension(written, known):
                     changes[at] = change
         elif not isinstance(capacity, Limits):  # those are no changes
-            example = f"{names[0]}={plain(capacity)}"
+            said = plain(capacity)
             raise ArgumentError(
                 "capacity",
                 capacity,
                 f"say of which dimension it is, {_either(names)}",
-                f"as in {example}",
+                f"as in {{{names[0]!r}: {said}}}, or {names[0]}={said} where it is a text",
             )
         self._check_goal(known, changes)
         return changes

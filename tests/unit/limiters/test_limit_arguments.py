@@ -71,7 +71,7 @@ def test_a_provisioned_resource_takes_a_text_as_a_shared_one_does() -> None:
         ),
         (
             {"shared_capacity": SEVERAL, "reserved_capacity": "many"},
-            "reserved_capacity must be a number, or a mapping such as {'tokens': 812}, not 'many'",
+            "reserved_capacity must be a number, or amounts by dimension as in requests=10,",
         ),
     ],
 )
