@@ -121,9 +121,7 @@ class TermsChange(ConvertedOptions):
         """The same as a coordinator takes it, of a limit that has these terms; None where they do
         not matter, or there is none. ArgumentError for what the limit cannot become."""
         lease = 0 if self.lease_time is None else milliseconds(self.lease_time)
-        if self.factor is not None and self.parts is not None:
-            advice = "a partition is worth the capacity, divided by their number"
-            raise ArgumentError("factor", self.factor, "be left out where parts is given", advice)
+        self._check_each_is_used()
         limits = self._limits(known)
         if limits is not None:
             if "" not in limits.dimensions:
@@ -143,6 +141,16 @@ class TermsChange(ConvertedOptions):
             for change, ramp in zip(changes, self._ramps(known, len(changes)), strict=True)
         ]
         return LimitChange(tuple(changes), factor, lease, layout)
+
+    def _check_each_is_used(self) -> None:
+        """Refuse what would be accepted and not used."""
+        if self.factor is not None and self.parts is not None:
+            advice = "a partition is worth the capacity, divided by their number"
+            raise ArgumentError("factor", self.factor, "be left out where parts is given", advice)
+        if self.ramp and self.capacity is None:
+            raise ArgumentError(
+                "ramp", self.ramp, "go with a capacity", "it is how fast that rises"
+            )
 
     def _factor(self, known: Terms | None, changes: Sequence[BoundChange]) -> float:
         """What a partition will be worth; 0 if that stays. Where dimensions have names, their

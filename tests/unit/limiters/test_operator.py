@@ -151,3 +151,8 @@ def test_c10_a_limit_of_one_number_has_parts_too() -> None:
         TermsChange(parts=20, factor=5).of(known)
     with pytest.raises(ArgumentError, match="parts must be at most 10,000"):
         TermsChange(parts=10_001)
+
+
+def test_c9_a_ramp_without_a_capacity_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="ramp must go with a capacity, not 5; it is how fast"):
+        changed(ramp=5)
