@@ -79,6 +79,9 @@ class AcquireQueue:
         self._line: list[QueuedCaller] = []
         self._first: QueuedCaller | None = None
         self._demand: AnyCost = 0.0
+        self.left_behind = False
+        """Whether this is a copy in a forked child: its callers, and what they were charged, are in
+        the parent."""
 
     @property
     def limits(self) -> Limits:

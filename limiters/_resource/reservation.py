@@ -38,6 +38,9 @@ _NONE = Receipt()
 class WaitingLine(Protocol):
     """The queue in which a reservation waits, which is that of `acquire`."""
 
+    left_behind: bool
+    """Whether this is a copy in a forked child."""
+
     @property
     def limits(self) -> Limits:
         """The limits of its limiter."""
@@ -102,6 +105,11 @@ class Reservation:
         Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
         block, or if nothing was reserved. Thread-safe.
         """
+        if self._waiting.left_behind:
+            raise SettlementError(
+                "this process was forked after the block began; settle it in the parent process, "
+                "where it is charged"
+            )
         checked = self._waiting.limits.actual("actual", actual, self.cost)
         if checked and not self.cost:
             raise SettlementError(
@@ -127,6 +135,11 @@ class Reservation:
     def _begin(self) -> None:
         if self._used:
             raise ImproperOrderError("this reservation was used; call reserve() for another one")
+        if self._waiting.left_behind:
+            raise ImproperOrderError(
+                "this reservation was made before this process was forked; call reserve() in the "
+                "child for another one"
+            )
         self._used = True
 
     def _granted(self, granted: bool) -> None:

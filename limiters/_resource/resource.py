@@ -226,6 +226,7 @@ class Resource(ABC):
 def _begin_in_child() -> None:
     # Threads of the parent may hold locks and capacity, and leases belong to the parent.
     for limiter in list(_all):
+        limiter._line.left_behind = True
         limiter._begin()
 
 
