@@ -138,11 +138,12 @@ class PermitBudget:
     def spending(self) -> Spending:
         """What permits have paid for, of callbacks that have begun, and what settlements have
         changed of it."""
-        for entry in tuple(self._settlements.reported):
+        seen = tuple(self._settlements.reported)
+        for entry in seen:
             entry.reported = False  # first: what is settled from here on is reported again
             if entry.closed and not entry.accounted:
                 self._settlements.account(entry, entry.counts)
-            self._settlements.dealt_with(entry)
+        self._settlements.dealt_with(seen)
         begun = math.fsum(one.cost for one in self._spends if one.started_at is not None)
         return Spending(
             self._reported + begun, self._settlements.refunded, self._settlements.excess

@@ -7,9 +7,8 @@ lock in a callback, and no ledger goes through the calls that run.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,13 +61,19 @@ class Settlements:
             self.awaited = False
             self._freed()
 
-    def dealt_with(self, entry: BudgetEntry) -> None:
-        """What was reported of `entry` is noted. Only now, so that an interrupt loses nothing."""
-        with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
-            self.reported.remove(entry)
+    def dealt_with(self, entries: Iterable[BudgetEntry]) -> None:
+        """What was reported of `entries` is noted. Only now, so that an interrupt loses nothing."""
+        try:
+            for entry in entries:
+                self.reported.remove(entry)
+        except ValueError:  # a signal handler has removed one: the next look ends this
+            return
 
     def account(self, entry: BudgetEntry, counts: float) -> None:
         """`entry`, whose call has ended, is settled for good."""
         entry.accounted = True
-        self.refunded += max(0.0, entry.estimated - counts)
-        self.excess += max(0.0, counts - entry.estimated)
+        excess = counts - entry.estimated
+        if excess > 0:
+            self.excess += excess
+        else:
+            self.refunded -= excess

@@ -18,7 +18,6 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from limiters._budgets.inherited import InheritedSpending
 from limiters._budgets.settlements import Settlements, Stay
@@ -215,12 +214,13 @@ class WindowLedger:
             late = change > 0 and paid_until > now
             self._paid_until = max(self._paid_until, now) if late else paid_until
 
-    def _learn(self, estimated: float, counts: float) -> None:
-        """How much of an estimate a call costs: of what was estimated in the last period or so."""
+    def _learn(self, estimated: float, counted: float) -> None:
+        """How much of an estimate calls cost: of what was estimated in the last period or so."""
         self._likely_until = self._looked_at + self._life
         weight = min(1.0, estimated / self.capacity) if self.capacity else 1.0
-        likely = self._likely + (min(1.0, counts / estimated) - self._likely) * weight
-        self._likely = max(LEAST_LIKELY, likely)
+        self._likely += (counted / estimated - self._likely) * weight
+        if self._likely < LEAST_LIKELY:
+            self._likely = LEAST_LIKELY
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -392,28 +392,33 @@ class WindowLedger:
                 spend.place = place
                 spend.cost = 0
         # One by one: other calls may begin, or be charged, while this runs.
-        with suppress(ValueError):  # a signal handler has removed one: the next look ends this
+        try:
             for spend in begun:
                 self._starting.remove(spend)
+        except ValueError:  # a signal handler has removed one: the next look ends this
+            return
 
     def _note_settlements(self, now: float) -> None:
-        reported, settlements = self._to_settle, self.settlements
-        for entry in tuple(reported):
+        seen = tuple(self._to_settle)
+        estimated = counted = 0.0
+        for entry in seen:
             entry.reported = False  # first: what is settled from here on is reported again
             counts = entry.counts
             if counts > self._most:
                 counts = max(entry.estimated, self._most)
             if entry.place is not None:
                 self._correct(entry, counts, now)
-            elif change := counts - entry.cost:
-                self._corrected += change
+            elif counts != entry.cost:
+                self._corrected += counts - entry.cost
                 entry.cost = counts
                 self._pace_again(entry, counts, 1.0, now)
             if entry.closed and not entry.accounted:
-                settlements.account(entry, counts)
-                if entry.estimated:
-                    self._learn(entry.estimated, counts)
-            settlements.dealt_with(entry)
+                self.settlements.account(entry, counts)
+                estimated += entry.estimated
+                counted += counts if counts < entry.estimated else entry.estimated
+        if estimated:
+            self._learn(estimated, counted)
+        self.settlements.dealt_with(seen)
 
     def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
         """`entry`, which has begun and was entered, counts for so much from now on. A refund is

@@ -34,35 +34,43 @@ def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, o
     if not own:
         checked = greater(checked, operation._cost)
     with _settling:
-        _settlement_of(batch).one(operation, checked)
+        _settlement_of(batch, checked).one(operation, checked)
 
 
 def settle_whole(batch: OperationBatch, actual: object) -> None:
     """Note that the whole `batch` costs `actual`."""
-    estimated = batch.whole_cost
-    checked = batch.costs.actual("actual", actual, estimated)
+    checked = batch.costs.actual("actual", actual, batch.whole_cost)
     with _settling:
-        _settlement_of(batch).whole(checked, estimated)
+        _settlement_of(batch, checked).whole(checked)
 
 
 def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
     """End the settlement of `batch`, whose callback returned or raised `error`. Called on the
     thread that ran it."""
     with _settling:
-        if error is not None and not batch.has_returned and is_refused_uncharged(error):
-            _settlement_of(batch)
+        if batch.has_returned:
+            return
         batch.has_returned = True
         settlement = batch.settlement
-        if settlement is None or settlement.closed:
-            return
+        if settlement is None:
+            if error is None or not is_refused_uncharged(error):
+                return
+            settlement = batch.settlement = BatchSettlement(batch)
         settlement.end(error)
     if error is None and learned.in_use() and batch.may_begin():  # it was not abandoned
         settlement.teach()
 
 
-def _settlement_of(batch: OperationBatch) -> BatchSettlement:
-    """Return the settlement of `batch`, or a new one, which is closed if the callback has
-    returned."""
+def _settlement_of(batch: OperationBatch, actual: AnyCost) -> BatchSettlement:
+    """Return the settlement of `batch`, or a new one. Raise SettlementError if its callback has
+    returned, or if `actual` is a cost and it was charged nothing."""
+    if batch.has_returned:
+        batch.check_runs(closed=True)
+    if actual and batch.spend is None and batch.costs.are_limited:
+        raise SettlementError(
+            "the batch was charged nothing, since its estimated cost is zero; set the cost of "
+            "its operations, or its watcher's batch_cost, to the most that it may cost"
+        )
     if batch.settlement is None:
         batch.settlement = BatchSettlement(batch)
     return batch.settlement
@@ -71,10 +79,12 @@ def _settlement_of(batch: OperationBatch) -> BatchSettlement:
 class BatchSettlement:
     """The settlement of one batch. Not thread-safe: callers hold the lock."""
 
-    __slots__ = ("_actual", "_batch", "_excess", "_is_reported", "_whole", "closed")
+    __slots__ = ("_actual", "_batch", "_excess", "_is_reported", "_whole", "actual", "estimated")
 
     def __init__(self, batch: OperationBatch) -> None:
         self._batch = batch
+        self.estimated = self.actual = batch.whole_cost
+        """The charge of the batch, and its actual cost once its callback has returned."""
         self._actual: dict[int, tuple[Operation, AnyCost]] = {}
         """The operations that were settled, with their actual costs, by their identities."""
         self._excess: AnyCost = 0
@@ -83,20 +93,6 @@ class BatchSettlement:
         """The actual cost of the batch, if it was settled as a whole."""
         self._is_reported = False
         """Whether any of that was passed on to the limiter."""
-        self.closed = batch.has_returned
-
-    @property
-    def estimated(self) -> AnyCost:
-        """The charge of the batch."""
-        return self._batch.whole_cost
-
-    @property
-    def actual(self) -> AnyCost:
-        """The cost of the batch with the actual costs that were given so far."""
-        if self._whole is not None:
-            return self._whole
-        change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
-        return _not_negative(self.estimated + change)
 
     @property
     def operations(self) -> list[tuple[Operation, AnyCost]]:
@@ -105,7 +101,6 @@ class BatchSettlement:
 
     def one(self, operation: Operation, actual: AnyCost) -> None:
         """Note that `operation` costs `actual`."""
-        self._check_open(actual)
         if self._whole is not None:
             raise SettlementError(
                 "the batch was settled as a whole; settle it as a whole again, with "
@@ -122,20 +117,23 @@ class BatchSettlement:
             return
         self._report(self.estimated + self._excess)
 
-    def whole(self, actual: AnyCost, estimated: AnyCost) -> None:
-        """Note that the whole batch, which was charged `estimated`, costs `actual`."""
-        self._check_open(actual)
+    def whole(self, actual: AnyCost) -> None:
+        """Note that the whole batch costs `actual`."""
         self._whole = actual
-        if self._is_reported or actual > estimated:
+        if self._is_reported or actual > self.estimated:
             self._report(actual)
 
     def end(self, error: BaseException | None) -> None:
         """End the settlement: the callback returned, or raised `error`."""
         if error is not None:
             self._follow(error)
-        self.closed = True
-        if self._whole is not None or self._actual:
-            self._report(self.actual)
+        if self._whole is not None:
+            self.actual = self._whole
+        else:
+            change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
+            self.actual = _not_negative(self.estimated + change)
+        if self._batch.spend is not None:
+            self._batch.spend.settle(self.actual)
 
     def teach(self) -> None:
         """Update learned costs by this batch."""
@@ -189,15 +187,6 @@ class BatchSettlement:
         self._is_reported = True
         if self._batch.spend is not None:
             self._batch.spend.settle(actual)
-
-    def _check_open(self, actual: AnyCost) -> None:
-        if self.closed:
-            self._batch.check_runs(closed=True)
-        if actual and self._batch.spend is None and self._batch.costs.are_limited:
-            raise SettlementError(
-                "the batch was charged nothing, since its estimated cost is zero; set the cost of "
-                "its operations, or its watcher's batch_cost, to the most that it may cost"
-            )
 
 
 def is_refused_uncharged(error: BaseException) -> bool:
