@@ -86,7 +86,8 @@ def brief() -> Iterator[Figure]:
 
 def _beside(ones: list[float], plain: list[float], name: str, at_most: float | None) -> Figure:
     ratios = [one / other for one, other in zip(ones, plain, strict=True)]
-    error = 1.25 * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    low, _, high = statistics.quantiles(ratios)
+    error = 1.25 * (high - low) / 1.35 / math.sqrt(len(ratios))  # few rounds are far from the rest
     what = f"processor time, batches of {SIZE}, {name}"
     note = f"standard error {error:.3f}"
     return Figure(what, statistics.median(ratios), "x", at_most=at_most, note=note)

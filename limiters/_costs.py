@@ -150,6 +150,19 @@ def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
 
 
+def replaced(cost: AnyCost, amounts: float | Mapping[str, float]) -> AnyCost:
+    """Return `cost` with these amounts in place of its own: a number replaces it.
+
+    >>> replaced(Costs({"calls": 1, "tokens": 5}), {"tokens": 0}), replaced(5, 0), replaced(5, {})
+    (Costs(calls=1), 0, 5)
+    """
+    if isinstance(amounts, NUMBERS):
+        return amounts
+    if not amounts:
+        return cost
+    return Costs({**cost, **amounts} if isinstance(cost, Costs) else amounts)
+
+
 def lesser(one: AnyCost, other: AnyCost) -> AnyCost:
     """Return the smaller amount of two costs of either kind, in each dimension.
 

@@ -59,12 +59,13 @@ class CostTerms:
         """Whether there is a limiter that is charged."""
         return self._limits is not None
 
-    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
-        """Return `value` as an actual cost, in the same form as the estimate `estimated`. Raise an
-        ArgumentError of the argument `name` if it is not a possible cost."""
+    def amounts_of(self, name: str, value: object) -> float | dict[str, float]:
+        """Return the amounts that `value`, an actual cost, names, in the form of the limiter. Raise
+        an ArgumentError of the argument `name` if it is not a possible cost."""
         if self._limits is not None:
-            return self._limits.actual(name, value, estimated)
-        return self.normal(name, checked_cost(name, value))
+            return self._limits.amounts_of(name, value)
+        number: float = self.normal(name, checked_cost(name, value))
+        return number
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""

@@ -7,11 +7,12 @@ as soon as nothing refers to it, after the exception was handled, and that frees
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Protocol
 
 from limiters._budgets.spend import Spend
-from limiters._costs import AnyCost, plain_cost
+from limiters._costs import AnyCost, plain_cost, replaced
 from limiters._support.clock import Clock
 from limiters.errors import ImproperOrderError, ReserveTimeoutError, SettlementError
 from limiters.limits import Limits
@@ -60,7 +61,16 @@ class Reservation:
     It is for one block, `with` or `async with`, in one thread or task.
     """
 
-    __slots__ = ("_clock", "_receipt", "_timeout", "_used", "_waiting", "cost")
+    __slots__ = (
+        "_actual",
+        "_clock",
+        "_receipt",
+        "_settling",
+        "_timeout",
+        "_used",
+        "_waiting",
+        "cost",
+    )
 
     def __init__(
         self, cost: AnyCost, timeout: float | None, waiting: WaitingLine, clock: Clock
@@ -72,6 +82,9 @@ class Reservation:
         self._clock = clock
         self._receipt = Receipt()
         self._used = False
+        self._actual = cost
+        """The actual cost, as far as it was given."""
+        self._settling = threading.RLock()  # a signal handler may settle, too
 
     def __enter__(self) -> Reservation:
         self._begin()
@@ -100,7 +113,7 @@ class Reservation:
     def settle(self, actual: float | Mapping[str, float]) -> None:
         """Give the actual cost of the call, in its block: once it is known, or several times while
         an answer streams. The last one counts when the block ends; until then the call counts at
-        least as much as was reserved. Dimensions that are not named cost what was reserved.
+        least as much as was reserved. Dimensions that were never named cost what was reserved.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
         block, or if nothing was reserved. Thread-safe.
@@ -110,14 +123,18 @@ class Reservation:
                 "this process was forked after the block began; settle it in the parent process, "
                 "where it is charged"
             )
-        checked = self._waiting.limits.actual("actual", actual, self.cost)
-        if checked and not self.cost:
+        amounts = self._waiting.limits.amounts_of("actual", actual)
+        if not self.cost and replaced(0, amounts):
             raise SettlementError(
                 "nothing was charged, since the reserved cost is zero; reserve the most that the "
                 "call may cost"
             )
-        spend = self._receipt.spend
-        if spend is None or not spend.settle(checked):
+        with self._settling:
+            actual_cost, spend = replaced(self._actual, amounts), self._receipt.spend
+            is_settled = spend is not None and spend.settle(actual_cost)
+            if is_settled:
+                self._actual = actual_cost
+        if not is_settled:
             raise SettlementError(
                 "a reservation can only be settled in its block, while its cost is charged; "
                 "outside of the block it counts as reserved, or as settled before"

@@ -8,19 +8,23 @@ everything else is passed on at the end. So settling operations one by one is fa
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
 from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
-from limiters._costs import NUMBERS, AnyCost, Costs, greater, lesser
+from limiters._costs import NUMBERS, AnyCost, Costs, greater, lesser, replaced
 from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
 
+
+Amounts = float | Mapping[str, float]
+"""An actual cost as it was given: without a dimension, or in the dimensions that it names."""
 
 _settling = threading.RLock()
 """The lock of all batches, which is only held for a few steps. It is reentrant, since a signal
@@ -30,18 +34,16 @@ handler may settle in a thread that is settling."""
 def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, own: bool) -> None:
     """Note that `operation` of `batch` costs `actual`, but at least as much as estimated, unless
     the call is known to come from its `own` attempt."""
-    checked = batch.costs.actual("actual", actual, operation._cost)
-    if not own:
-        checked = greater(checked, operation._cost)
+    amounts = batch.costs.amounts_of("actual", actual)
     with _settling:
-        _settlement_of(batch, checked).one(operation, checked)
+        _settlement_of(batch, amounts).one(operation, amounts, own=own)
 
 
 def settle_whole(batch: OperationBatch, actual: object) -> None:
     """Note that the whole `batch` costs `actual`."""
-    checked = batch.costs.actual("actual", actual, batch.whole_cost)
+    amounts = batch.costs.amounts_of("actual", actual)
     with _settling:
-        _settlement_of(batch, checked).whole(checked)
+        _settlement_of(batch, amounts).whole(amounts)
 
 
 def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
@@ -61,12 +63,12 @@ def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
         settlement.teach()
 
 
-def _settlement_of(batch: OperationBatch, actual: AnyCost) -> BatchSettlement:
+def _settlement_of(batch: OperationBatch, amounts: Amounts) -> BatchSettlement:
     """Return the settlement of `batch`, or a new one. Raise SettlementError if its callback has
-    returned, or if `actual` is a cost and it was charged nothing."""
+    returned, or if `amounts` are a cost and it was charged nothing."""
     if batch.has_returned:
         batch.check_runs(closed=True)
-    if actual and batch.spend is None and batch.costs.are_limited:
+    if batch.spend is None and batch.costs.are_limited and replaced(0, amounts):
         raise SettlementError(
             "the batch was charged nothing, since its estimated cost is zero; set the cost of "
             "its operations, or its watcher's batch_cost, to the most that it may cost"
@@ -99,8 +101,9 @@ class BatchSettlement:
         """The operations that were settled by themselves, each with its actual cost."""
         return list(self._actual.values()) if self._whole is None else []
 
-    def one(self, operation: Operation, actual: AnyCost) -> None:
-        """Note that `operation` costs `actual`."""
+    def one(self, operation: Operation, amounts: Amounts, *, own: bool) -> None:
+        """Note that `operation` costs these amounts, and what was noted before in dimensions that
+        are not among them; at least as much as estimated, unless its `own` attempt says so."""
         if self._whole is not None:
             raise SettlementError(
                 "the batch was settled as a whole; settle it as a whole again, with "
@@ -108,6 +111,9 @@ class BatchSettlement:
             )
         estimated = operation._cost
         _, before = self._actual.get(id(operation), (operation, estimated))
+        actual = replaced(before, amounts)
+        if not own:
+            actual = greater(actual, estimated)
         self._actual[id(operation)] = operation, actual
         if before > estimated:  # added up again: a difference of floats would keep an error
             self._excess = sum(_excess(*one) for one in self._actual.values())
@@ -117,8 +123,12 @@ class BatchSettlement:
             return
         self._report(self.estimated + self._excess)
 
-    def whole(self, actual: AnyCost) -> None:
-        """Note that the whole batch costs `actual`."""
+    def whole(self, amounts: Amounts) -> None:
+        """Note that the whole batch costs these amounts, and what was noted before in dimensions
+        that are not among them."""
+        actual: AnyCost = amounts
+        if not isinstance(amounts, NUMBERS):
+            actual = replaced(self._noted(), amounts)
         self._whole = actual
         if self._is_reported or actual > self.estimated:
             self._report(actual)
@@ -127,13 +137,16 @@ class BatchSettlement:
         """End the settlement: the callback returned, or raised `error`."""
         if error is not None:
             self._follow(error)
-        if self._whole is not None:
-            self.actual = self._whole
-        else:
-            change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
-            self.actual = _not_negative(self.estimated + change)
+        self.actual = self._noted()
         if self._batch.spend is not None:
             self._batch.spend.settle(self.actual)
+
+    def _noted(self) -> AnyCost:
+        """Return the cost of the batch with the actual costs that were noted so far."""
+        if self._whole is not None:
+            return self._whole
+        change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
+        return _not_negative(self.estimated + change)
 
     def teach(self) -> None:
         """Update learned costs by this batch."""
