@@ -114,6 +114,10 @@ AnyCost = float | Any
 the limit, so it accepts programs for one dimension as they are."""
 
 
+Amounts = float | Mapping[str, float]
+"""An actual cost as it was given: without a dimension, or in the dimensions that it names."""
+
+
 def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
     if isinstance(cost, Mapping):
         yield from cost.items()
@@ -150,7 +154,7 @@ def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
 
 
-def replaced(cost: AnyCost, amounts: float | Mapping[str, float]) -> AnyCost:
+def replaced(cost: AnyCost, amounts: Amounts) -> AnyCost:
     """Return `cost` with these amounts in place of its own: a number replaces it.
 
     >>> replaced(Costs({"calls": 1, "tokens": 5}), {"tokens": 0}), replaced(5, 0), replaced(5, {})

@@ -8,23 +8,19 @@ everything else is passed on at the end. So settling operations one by one is fa
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
 from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
-from limiters._costs import NUMBERS, AnyCost, Costs, greater, lesser, replaced
+from limiters._costs import NUMBERS, Amounts, AnyCost, Costs, greater, lesser, replaced
 from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
 
-
-Amounts = float | Mapping[str, float]
-"""An actual cost as it was given: without a dimension, or in the dimensions that it names."""
 
 _settling = threading.RLock()
 """The lock of all batches, which is only held for a few steps. It is reentrant, since a signal
@@ -85,7 +81,7 @@ class BatchSettlement:
 
     def __init__(self, batch: OperationBatch) -> None:
         self._batch = batch
-        self.estimated = self.actual = batch.whole_cost
+        self.estimated = self.actual = batch.batch_cost + batch.cost
         """The charge of the batch, and its actual cost once its callback has returned."""
         self._actual: dict[int, tuple[Operation, AnyCost]] = {}
         """The operations that were settled, with their actual costs, by their identities."""
