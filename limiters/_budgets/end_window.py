@@ -49,10 +49,16 @@ class EndWindowLedger(WindowLedger):
         """`cost` as begun now, to be entered without setting it aside before. It ends with `owner`
         at the latest."""
         entry = CallEntry(cost, now, None, self._settled, ends=self._ends)
+        entry.paced = 0.0
         if owner is not None:
             entry.owned_by(owner)
         entry.started(now)
         return Payment.by(self, entry)
+
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+        entry.cancel()
+        self._pace_again(entry, 0.0, 1.0, now)
 
     def spent(self, now: float) -> float:
         """What counts now: what runs, what ended in the last period, and what is about to begin."""

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from limiters._budgets.permit import UNKNOWN, PermitUse
+from limiters._budgets.spend import OPEN
 from limiters.leases._format import MAX_ENTRIES, MAX_PERMIT_MS
 from limiters.leases._ledger import slice_end
 from limiters.leases._messages import BoundReply, BoundTerms, Entries
@@ -118,7 +119,7 @@ class PermitCorrections:
                     kept.append(one)
             elif now - entry.stamp < terms.counts / 1000:
                 self._note_debt(one, entry.stamp, now)
-                if not entry.closed:
+                if entry.state is OPEN:
                     kept.append(one)
                 elif one.charge is not None and _refund_of(one) > 0:
                     ready.append((one, one.charge))
@@ -180,7 +181,9 @@ class PermitCorrections:
         return math.fsum(
             _refund_of(one)
             for one in self._reported
-            if one.charge is not None and one.use.entry.closed and one.use.entry.stamp is not None
+            if one.charge is not None
+            and one.use.entry.state is not OPEN
+            and one.use.entry.stamp is not None
         )
 
     def recently(self, now: float, seconds: float) -> float:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from limiters._budgets.spend import BudgetEntry
+from limiters._budgets.spend import OPEN, BudgetEntry
 
 LEAST_FRACTION = 1e-100
 """The smallest part of an entry that is still followed: less than that is as good as gone."""
@@ -57,7 +55,7 @@ class Settlements:
         if not entry.reported:  # an answer that streams is settled often, and noted once
             entry.reported = True
             self.reported.append(entry)
-        if self.awaited and entry.closed and entry.counts < entry.estimated:
+        if self.awaited and entry.state is not OPEN and entry.counts < entry.estimated:
             self.awaited = False
             self._freed()
 

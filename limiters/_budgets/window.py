@@ -18,10 +18,11 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from limiters._budgets.inherited import InheritedSpending
 from limiters._budgets.settlements import Settlements, Stay
-from limiters._budgets.spend import BudgetEntry, Payment, Tenure, nothing
+from limiters._budgets.spend import ENDED, OPEN, BudgetEntry, Payment, Tenure, nothing
 from limiters._budgets.spending import Spending
 from limiters._guard import guard_of
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
@@ -185,6 +186,7 @@ class WindowLedger:
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before."""
         entry = self._new_entry(cost, now, None, self._settled)
+        entry.paced = 0.0
         entry.started(now)
         return Payment.by(self, entry)
 
@@ -196,6 +198,17 @@ class WindowLedger:
         self._pace(entry)
         self._starting.append(entry)
 
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+        entry.state = ENDED
+        if entry.place is None:
+            with suppress(ValueError):  # it was not entered
+                self._starting.remove(entry)
+            self._pace_again(entry, 0.0, 1.0, now)
+        else:  # as a part of sums that never fall
+            self._correct(entry, 0.0, now)
+            self.settlements.account(entry, 0.0)
+
     def _pace(self, entry: BudgetEntry) -> None:
         entry.paced = cost = entry.cost * self._likely
         if cost and self.capacity:  # it may have gone since the amount was set aside
@@ -206,7 +219,7 @@ class WindowLedger:
         """What was paced of an entry is another cost. One that turned out larger keeps what follows
         from coming at once, and no longer: the window sees to the rest."""
         change = counts - entry.paced
-        if not entry.closed and change < 0:
+        if entry.state is OPEN and change < 0:
             return
         entry.paced = counts
         if self.capacity and change:
@@ -412,7 +425,7 @@ class WindowLedger:
                 self._corrected += counts - entry.cost
                 entry.cost = counts
                 self._pace_again(entry, counts, 1.0, now)
-            if entry.closed and not entry.accounted:
+            if entry.state is not OPEN and not entry.accounted:
                 self.settlements.account(entry, counts)
                 estimated += entry.estimated
                 counted += counts if counts < entry.estimated else entry.estimated

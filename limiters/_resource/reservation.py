@@ -1,8 +1,8 @@
 """A reservation: the cost of one call, charged from before it begins until it has ended.
 
-A caller may be interrupted at any point. Before the grant, nothing stays charged. In the `with`
-block, the block ends the reservation. In the first step of the end itself, the reservation is freed
-as soon as nothing refers to it, after the exception was handled, and that frees its slots.
+A caller may be interrupted at any point. Before the `with` block begins, nothing stays charged. In
+the block, the block ends the reservation. In the first step of the end itself, the reservation is
+freed as soon as nothing refers to it, after the exception was handled, and that frees its slots.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Protocol
 
-from limiters._budgets.spend import Spend
+from limiters._budgets.spend import Payment
 from limiters._costs import AnyCost, plain_cost, replaced
 from limiters._support.clock import Clock
 from limiters.errors import ImproperOrderError, ReserveTimeoutError, SettlementError
@@ -19,17 +19,13 @@ from limiters.limits import Limits
 
 
 class Receipt:
-    """The charge of a caller, which lasts as long as this object. The wait for it sets `spend`."""
+    """The charge of a caller, which lasts as long as this object. The wait for it sets
+    `payment`."""
 
-    __slots__ = ("__weakref__", "spend")
+    __slots__ = ("__weakref__", "payment")
 
     def __init__(self) -> None:
-        self.spend: Spend | None = None
-
-    def cancel(self) -> None:
-        """Cancel the charge, which was not used."""
-        if self.spend is not None:
-            self.spend.cancel()
+        self.payment: Payment | None = None
 
 
 _NONE = Receipt()
@@ -52,6 +48,9 @@ class WaitingLine(Protocol):
 
     async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
         """Wait and charge as `take` does, for coroutines."""
+
+    def withdraw(self, receipt: Receipt) -> None:
+        """Undo the charge of `receipt`, whose call is not made. Idempotent."""
 
 
 class Reservation:
@@ -92,7 +91,7 @@ class Reservation:
             self._granted(self._waiting.take(self.cost, self._timeout, self._receipt))
             return self
         except BaseException:
-            self._receipt.cancel()
+            self._waiting.withdraw(self._receipt)
             raise
 
     def __exit__(self, *error: object) -> None:
@@ -104,7 +103,7 @@ class Reservation:
             self._granted(await self._waiting.take_async(self.cost, self._timeout, self._receipt))
             return self
         except BaseException:
-            self._receipt.cancel()
+            self._waiting.withdraw(self._receipt)
             raise
 
     async def __aexit__(self, *error: object) -> None:
@@ -130,10 +129,10 @@ class Reservation:
                 "call may cost"
             )
         with self._settling:
-            actual_cost, spend = replaced(self._actual, amounts), self._receipt.spend
-            is_settled = spend is not None and spend.settle(actual_cost)
+            cost, payment = replaced(self._actual, amounts), self._receipt.payment
+            is_settled = payment is not None and payment.spend.settle(cost)
             if is_settled:
-                self._actual = actual_cost
+                self._actual = cost
         if not is_settled:
             raise SettlementError(
                 "a reservation can only be settled in its block, while its cost is charged; "
@@ -143,7 +142,7 @@ class Reservation:
     def __repr__(self) -> str:
         if self._receipt is _NONE:
             state = "ended"
-        elif self._receipt.spend is not None:
+        elif self._receipt.payment is not None:
             state = "granted"
         else:
             state = "waits" if self._used else "new"
@@ -166,7 +165,7 @@ class Reservation:
 
     def _end(self) -> None:
         try:
-            if self._receipt.spend is not None:
-                self._receipt.spend.ended(self._clock.now())
+            if self._receipt.payment is not None:
+                self._receipt.payment.spend.ended(self._clock.now())
         finally:
             self._receipt = _NONE  # a receipt without an owner ends by itself
