@@ -58,7 +58,7 @@ class EndWindowLedger(WindowLedger):
     def withdraw(self, entry: BudgetEntry, now: float) -> None:
         """Counts nothing of it any more, whether it was entered or not: its call is not made."""
         entry.cancel()
-        self._pace_again(entry, 0.0, 1.0, now)
+        self.pace.correct(entry, 0.0, 1.0, now)
 
     def spent(self, now: float) -> float:
         """What counts now: what runs, what ended in the last period, and what is about to begin."""
@@ -71,7 +71,7 @@ class EndWindowLedger(WindowLedger):
         """Until when batches that are to cost nothing here wait nevertheless."""
         for one in self._starting:
             if one.cost and not one.estimated:
-                self._note_excess(one, self._soonest_end(one, now))
+                self.debts.note(one, self._soonest_end(one, now))
         return super().in_debt_until(now)
 
     def total(self) -> float:
@@ -89,4 +89,4 @@ class EndWindowLedger(WindowLedger):
         return super().total() + math.fsum(one.estimated for one in self._starting)
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
-        return now + self._life
+        return now + self._started.life

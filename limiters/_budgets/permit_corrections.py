@@ -72,7 +72,7 @@ class PermitCorrections:
         """Those that the request which is under way reports."""
         self._sent_debts: list[tuple[float, float]] = []
         self._reported: list[ReportedUse] = []
-        self._owed: list[tuple[float, float]] = []
+        self._debts: list[tuple[float, float]] = []
         """(when, cost) of debts that have to be sent."""
         self._corrected: list[tuple[float, float]] = []
         """(when, by how much) the cost of reported uses turned out to be another one."""
@@ -82,13 +82,13 @@ class PermitCorrections:
         charge = Charge(reply.permit_at, reply.permit_stayed, reply.permit_wave)
         self._open = charge if charge.stayed > 0 else None
 
-    def owe(self, debts: Iterable[tuple[float, float]]) -> None:
+    def add_debts(self, debts: Iterable[tuple[float, float]]) -> None:
         """(when, cost) that is in no ledger."""
-        self._owed += debts
+        self._debts += debts
 
     def compose(self, uses: Sequence[PermitUse], now: float, terms: BoundTerms) -> Corrections:
         """What a request has to say that reports these uses."""
-        self._owed += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
+        self._debts += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
         self._sent = [ReportedUse(use, self._open) for use in uses if not use.is_final]
         self._open = None
         refunds: dict[int, float] = {}
@@ -98,9 +98,9 @@ class PermitCorrections:
         for one, charge in ready:
             if charge.wave == wave:  # of an earlier one nothing is left
                 self._refund(one, charge, refunds, moved)
-        counting = [one for one in self._owed if now - one[0] < terms.counts / 1000]
+        counting = [one for one in self._debts if now - one[0] < terms.counts / 1000]
         self._sent_debts = latest(counting, max(terms.capacity, terms.in_force))
-        self._owed = []
+        self._debts = []
         return Corrections(
             in_slices(self._sent_debts, now, terms.period),
             tuple(sorted(refunds.items()))[-MAX_ENTRIES:],
@@ -129,7 +129,7 @@ class PermitCorrections:
     def _note_debt(self, one: ReportedUse, stamp: float, now: float) -> None:
         more = one.use.entry.counts - one.counted
         if more > 0:
-            self._owed.append((stamp, more))
+            self._debts.append((stamp, more))
             self._corrected.append((now, more))
             one.counted += more
 
@@ -168,7 +168,7 @@ class PermitCorrections:
         for one in self._sent:
             one.charge = None
         self._reported += self._sent
-        self._owed += self._sent_debts
+        self._debts += self._sent_debts
         self._sent, self._sent_debts = [], []
 
     def _forget_charges(self) -> None:
