@@ -111,7 +111,8 @@ class Limits:
             raise ArgumentError(
                 "Limits", validation.UNSHOWN, "have a dimension, as in Limits(requests=Rate(600))"
             )
-        for name, one in dimensions.items():
+        given: Mapping[str, object] = dimensions
+        for name, one in given.items():
             _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
                 example = f"Rate({one!r})" if isinstance(one, NUMBERS) else "Rate(600, per=60)"
