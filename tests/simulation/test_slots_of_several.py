@@ -168,6 +168,28 @@ def test_v2_one_that_is_killed_while_its_slots_come_together_takes_none_along() 
     assert sum(fleet.used(45)) >= 0.95 * 20
 
 
+def test_c9_n1_turns_that_take_more_slots_than_there_are_from_now_on_are_over() -> None:
+    fleet = Fleet(10, [Calls(5) for _ in range(4)])
+    cluster = fleet.cluster
+
+    def lower(now: float) -> None:
+        limit = cluster.server.coordinator.limit
+        assert limit is not None
+        turns = [one.holdings[1].served_at for one in limit.records.values()]
+        if sum(limit.now - 1500 < at for at in turns) < 2:
+            cluster.at(now + 0.1, lower)  # two turns have to be under way for long
+        else:
+            cluster.set_capacity([0.0, 5.0])
+
+    cluster.at(10.0, lower)
+    fleet.run(40)
+    lowered = next(at for at, slots in cluster.in_force[1] if slots == 5)
+    late = [one for one in cluster.calls if one.start > lowered + 2 * INTERVAL + LASTS]
+    limited = Limited("calls", 5, fleet.longest, slots=True)
+    assert judge_bounds([limited], late, [[(0.0, 5)]], [[]], 0.0).holds
+    assert len(late) >= 15
+
+
 def no_turns(patch: pytest.MonkeyPatch) -> None:
     """No instance that waits has its turn."""
     patch.setattr(slot_rights, "line_of", lambda late, arrival, epoch: LOT_BUCKETS)
