@@ -140,7 +140,7 @@ def _spread(limit: Limit, bound: BoundState) -> None:
     left = bound.whole - sums.needs
     bound.spare = left / 2 / sums.satisfied if left > 0 and sums.satisfied > 0 else 0.0
     if bound.terms.slots:
-        slot_rights.spread(limit, bound)
+        slot_rights.end_round(limit, bound)
 
 
 @dataclass(frozen=True, slots=True)

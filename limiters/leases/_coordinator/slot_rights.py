@@ -119,7 +119,7 @@ def _visit_line(
         sums.kept += right.whole * parts
 
 
-def spread(limit: Limit, bound: BoundState) -> None:
+def end_round(limit: Limit, bound: BoundState) -> None:
     """Who has the slots that are left over, and who has a turn, after a round."""
     sums = bound.sums
     bound.lot = bound.lacking = bound.turns = 0

@@ -80,7 +80,7 @@ local function spread(b, bound, is_short)
   end
   local changes = ease ~= bound.ease or spare ~= bound.spare
   bound.ease, bound.spare = ease, spare
-  return bound.slots and slots.spread(bound, is_short) or changes
+  return bound.slots and slots.end_round(bound, is_short) or changes
 end
 
 -- What those who live on permits leave of each bound to the others: of rates, what is not kept aside

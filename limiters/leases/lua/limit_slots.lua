@@ -205,7 +205,7 @@ end
 
 -- Who has the slots that are left over, and who has a turn, after a round. Whether that changes the
 -- next one.
-function slots.spread(bound, is_short)
+function slots.end_round(bound, is_short)
   local lot, lacking, turns, from, keeps, scale = 0, 0, 0, bound.line_from, 1, 1
   if is_short then
     lot, lacking = drawn(bound.counts_of_lots, bound.whole - bound.sum_rights), bound.sum_lacking
