@@ -106,9 +106,7 @@ class Limits:
         for name, one in dimensions.items():
             _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
-                example = f"Rate({one!r})" if isinstance(one, NUMBERS) else "Rate(600, per=60)"
-                advice = f"as in {example}; Limits.parse reads a text"
-                raise ArgumentError(name, one, "be a Rate or InFlight", advice)
+                raise _no_limit(name, one)
         self._keep(dimensions)
         if len(self.bounds) > MAX_BOUNDS:
             raise ArgumentError(
@@ -439,6 +437,12 @@ def nameless(option: str, text: str) -> Limits | None:
         return None
     with validation.named({"capacity": option, "period": option}):
         return Limits.of(float(found["amount"]), read_seconds(found["per"]) or 0)
+
+
+def _no_limit(name: str, value: object) -> ArgumentError:
+    example = f"Rate({value!r})" if isinstance(value, NUMBERS) else "Rate(600, per=60)"
+    advice = f"as in {example}; Limits.parse reads a text"
+    return ArgumentError(name, value, "be a Rate or InFlight", advice)
 
 
 def _check_name(name: object) -> None:

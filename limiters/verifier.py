@@ -200,10 +200,10 @@ def verify_limits(
     >>> print(verify_limits(log, limits).of("calls")[0])
     1 OVER of 2; the fullest at 2.0000 of the limit, ending at 0.500; 1.0000 of the capacity used
     """
-    if not isinstance(limits, (Limits, Iterable)):
-        expected = "be Limits, or a list of (from when, Limits)"
-        raise ArgumentError("limits", limits, expected, "verify judges a number")
-    steps = [(-math.inf, limits)] if isinstance(limits, Limits) else list(limits)
+    if isinstance(limits, Limits):
+        limits = [(-math.inf, limits)]
+    _check_is_many("limits", limits, "Limits", "verify judges a number")
+    steps = list(limits)
     if not steps:
         raise ArgumentError("limits", UNSHOWN, "name at least one Limits, not an empty list")
     first = steps[0][1]
@@ -324,13 +324,16 @@ def _call(entry: SpentCall | tuple[Any, ...]) -> SpentCall:
         raise ArgumentError("log", entry, requirement) from None
 
 
+def _check_is_many(name: str, value: object, one: str, advice: str) -> None:
+    """Refuse a `value` that is not those in force one after the other."""
+    if not isinstance(value, Iterable):
+        raise ArgumentError(name, value, f"be {one}, or a list of (from when, {name})", advice)
+
+
 def _steps(capacity: Capacity) -> list[tuple[float, float]]:
     if isinstance(capacity, (int, float)):
         return [(-math.inf, amount("capacity", capacity))]
-    if not isinstance(capacity, Iterable):
-        expected = "a number, or a list of (from when, capacity)"
-        advice = "verify_limits judges Limits" if isinstance(capacity, Limits) else ""
-        raise ArgumentError("capacity", capacity, f"be {expected}", advice)
+    _check_is_many("capacity", capacity, "a number", "verify_limits judges Limits")
     steps = sorted((at, amount("capacity", one, zero=True)) for at, one in capacity)
     if not steps:
         raise ArgumentError("capacity", UNSHOWN, "name at least one capacity, not an empty list")

@@ -298,7 +298,7 @@ def test_a_log_with_an_impossible_actual_cost_is_refused(actual: float) -> None:
         (verify, [(0.0, "a", {"b": 5})], 5, "; verify_limits judges costs by dimension"),
         (verify, [(0.0, "a", 5)], Limits(b=Rate(5)), "; verify_limits judges Limits"),
         (verify, [(0.0, "a", 5)], None, "capacity must be a number, or a list of (from when, capa"),
-        (verify_limits, [(0.0, "a", 5)], 5, "limits must be Limits, or a list of (from when, Lim"),
+        (verify_limits, [(0.0, "a", 5)], 5, "limits must be Limits, or a list of (from when, lim"),
         (
             verify_limits,
             [(0.0, "a")],
