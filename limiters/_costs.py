@@ -114,6 +114,10 @@ AnyCost = float | Any
 the limit, so it accepts programs for one dimension as they are."""
 
 
+Amounts = float | Mapping[str, float]
+"""An actual cost as it was given: without a dimension, or in the dimensions that it names."""
+
+
 def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
     if isinstance(cost, Mapping):
         yield from cost.items()
@@ -149,6 +153,19 @@ def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
         raise ArgumentError(
             name, value, requirement, f"it raised {type(error).__name__}"
         ) from error
+
+
+def replaced(cost: AnyCost, amounts: Amounts) -> AnyCost:
+    """Return `cost` with these amounts in place of its own: a number replaces it.
+
+    >>> replaced(Costs({"calls": 1, "tokens": 5}), {"tokens": 0}), replaced(5, 0), replaced(5, {})
+    (Costs(calls=1), 0, 5)
+    """
+    if isinstance(amounts, NUMBERS):
+        return amounts
+    if not amounts:
+        return cost
+    return Costs({**cost, **amounts} if isinstance(cost, Costs) else amounts)
 
 
 def lesser(one: AnyCost, other: AnyCost) -> AnyCost:

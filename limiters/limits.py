@@ -8,7 +8,15 @@ from collections.abc import ItemsView, Iterable, Mapping, Sequence
 from keyword import iskeyword
 
 from limiters._bound_names import bound_names
-from limiters._costs import A_COST, NUMBERS, AnyCost, Costs, amounts_in, checked_cost
+from limiters._costs import (
+    A_COST,
+    NUMBERS,
+    AnyCost,
+    Costs,
+    amounts_in,
+    checked_cost,
+    replaced,
+)
 from limiters._limits_text import (
     dimension_text,
     plain_text,
@@ -268,8 +276,13 @@ calls=InFlight(20))
         >>> limits.actual("actual", {"tokens": 1_034}, Costs({"requests": 1, "tokens": 4_500}))
         Costs(requests=1, tokens=1034)
         """
+        return replaced(estimated, self.amounts_of(name, value))
+
+    def amounts_of(self, name: str, value: object) -> float | dict[str, float]:
+        """Return the amounts that `value`, an actual cost, names: a number for a limit of one
+        dimension, unless it names none. Raise what `actual` raises."""
         if type(value) in NUMBERS and 0 <= value <= MAX_AMOUNT and self._is_plain:  # type: ignore[operator]
-            return value  # what follows comes to the same
+            return value  # type: ignore[return-value]  # what follows comes to the same
         if not isinstance(value, Mapping):
             number = amount(name, value, zero=True, expected=A_COST)
             if not self.is_scalar:
@@ -286,9 +299,7 @@ calls=InFlight(20))
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
             for dimension, one in said.items()
         }
-        if self.is_scalar:
-            return next(iter(amounts.values()), estimated)
-        return Costs({**estimated, **amounts} if isinstance(estimated, Costs) else amounts)
+        return next(iter(amounts.values()), amounts) if self.is_scalar else amounts
 
     def speed(self, capacity: AnyCost) -> AnyCost:
         """Return how much of each rate a holder of `capacity`, which is given as `smallest` returns

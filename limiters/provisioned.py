@@ -196,7 +196,7 @@ class ProvisionedResource(Resource):
                 return False
             self._turns.end(claimant)
             payment = self._ledger.payment(lesser(cost, free), now, receipt)
-            receipt.spend = payment.spend
+            receipt.payment = payment  # first: an interrupt may come now
             payment.enter()
             return True
 

@@ -278,7 +278,7 @@ class SharedResource(Resource):
                 self._want(now)  # it gathers no longer
             self._share.short(False, now)
             payment = budget.purse.payment(lesser(cost, parts.amount), now, receipt)
-            receipt.spend = payment.spend
+            receipt.payment = payment  # first: an interrupt may come now
             payment.enter()
             return True
 

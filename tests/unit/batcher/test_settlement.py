@@ -113,6 +113,51 @@ def test_a_dimension_that_is_not_named_costs_what_was_estimated() -> None:
     assert setting.spent() == (1, 1_034, 0)
 
 
+TELLS: dict[str, OnBatch] = {}
+"""Each settles one call of 1 request and 2,000 tokens in parts: dimension by dimension."""
+
+
+def tells(tell: OnBatch) -> OnBatch:
+    TELLS[tell.__name__] = tell
+    return tell
+
+
+@tells
+def an_operation_in_parts(batch: list[Operation]) -> None:
+    batch[0].settle({"tokens": 8_000})
+    batch[0].settle({"requests": 0})
+    batch[0].settle({})
+
+
+@tells
+def a_batch_in_parts(batch: list[Operation]) -> None:
+    settle(batch, {"tokens": 8_000})
+    settle(batch, {"requests": 0})
+
+
+@tells
+def an_operation_first_and_then_its_batch(batch: list[Operation]) -> None:
+    batch[0].settle({"tokens": 8_000})
+    settle(batch, {"requests": 0})
+
+
+@pytest.mark.parametrize("tell", TELLS.values(), ids=TELLS.keys())
+def test_z2_what_was_settled_stays_when_another_dimension_is(tell: OnBatch) -> None:
+    assert Setting(LIMITS).run(tell, {"requests": 1, "tokens": 2_000, "calls": 1}).spent() == (
+        0,
+        8_000,
+        0,
+    )
+
+
+def test_z2_nor_does_a_reservation_forget_it() -> None:
+    limiter = ProvisionedResource(LIMITS, clock=ManualClock())
+    with limiter, limiter.reserve({"requests": 1, "tokens": 2_000, "calls": 1}) as paid:
+        paid.settle({"tokens": 8_000})
+        paid.settle({"requests": 0})
+    assert [ledger.spent(0.0) for ledger in limiter._ledgers] == [0, 8_000, 0]
+
+
 def test_z2_a_dimension_without_an_estimate_can_have_an_actual_cost() -> None:
     def answer(batch: list[Operation]) -> None:
         batch[0].settle({"tokens": 700})
