@@ -111,7 +111,8 @@ class Limits:
             raise ArgumentError(
                 "Limits", validation.UNSHOWN, "have a dimension, as in Limits(requests=Rate(600))"
             )
-        for name, one in dimensions.items():
+        given: Mapping[str, object] = dimensions
+        for name, one in given.items():
             _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
                 raise _no_limit(name, one)
