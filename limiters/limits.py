@@ -172,7 +172,10 @@ calls=InFlight(20))
         names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
         changed: dict[str, float] = {}
         if isinstance(capacity, Mapping):
-            for called, one in amounts_in(name, capacity).items():
+            given = amounts_in(name, capacity)
+            if not given:
+                raise ArgumentError(name, given, "name a dimension")
+            for called, one in given.items():
                 if called not in names:
                     advice = self._advice(called, names)
                     raise ArgumentError(name, capacity, self._names(names), advice)
