@@ -8,12 +8,11 @@ not known yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, nothing
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment
 from limiters._budgets.window import WindowLedger
-from limiters.limits import BURST
 
 
 class EndWindowLedger(WindowLedger):
@@ -31,17 +30,9 @@ class EndWindowLedger(WindowLedger):
     10.0
     """
 
-    def __init__(
-        self,
-        capacity: float,
-        period: float,
-        *,
-        burst: float = BURST,
-        shared: bool = False,
-        freed: Callable[[], object] = nothing,
-        whole: float = 0.0,
-    ) -> None:
-        super().__init__(capacity, period, burst=burst, shared=shared, freed=freed, whole=whole)
+    def __init__(self, capacity: float, period: float, **options: Any) -> None:
+        """`options` are those of a WindowLedger."""
+        super().__init__(capacity, period, **options)
         self._ends = CallEnds()
         self._new_entry = partial(CallEntry, ends=self._ends)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from limiters._budgets.debts import Debts, TakesExcess
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spend import BudgetEntry, Payment, Spend, Tenure, nothing
@@ -57,6 +58,12 @@ class BoundLedger(Protocol):
     def in_debt_until(self, now: float) -> float:
         """Until when batches that are to cost nothing here wait nevertheless; now, as a rule."""
 
+    def pass_excess(self, to: TakesExcess, now: float) -> None:
+        """Let `to`, the ledger of the share, count the excess that has no room here."""
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Count excess of reserved capacity here, or with all, if nothing is held."""
+
     def set_capacity(self, capacity: float) -> None:
         """Changes the capacity from now on; it may be zero."""
 
@@ -86,6 +93,7 @@ def window_of(
     capacity: float,
     *,
     shared: bool = False,
+    reserved: bool = False,
     freed: Callable[[], object] = nothing,
 ) -> WindowLedger:
     """A ledger of a bound that is a window, for so much of its capacity. `freed` is called after a
@@ -93,7 +101,13 @@ def window_of(
     kind = EndWindowLedger if bound.at_end else WindowLedger
     burst = bound.burst / bound.capacity
     return kind(
-        capacity, bound.period, burst=burst, shared=shared, freed=freed, whole=bound.capacity
+        capacity,
+        bound.period,
+        burst=burst,
+        shared=shared,
+        reserved=reserved,
+        freed=freed,
+        whole=bound.capacity,
     )
 
 
@@ -101,10 +115,11 @@ def ledger_of(
     bound: Bound,
     capacity: float | None = None,
     *,
-    shared: bool = False,
+    reserved: bool = False,
     freed: Callable[[], object] = nothing,
 ) -> BoundLedger:
-    """A ledger of `bound`, for all of it or for so much of its capacity.
+    """A ledger of `bound`, for all of it or for so much of its capacity. `reserved`: there is a
+    shared ledger besides.
 
     `freed` is called after a slot was freed, or a part of what a call was charged, by the thread
     that did it.
@@ -112,4 +127,4 @@ def ledger_of(
     capacity = bound.capacity if capacity is None else capacity
     if bound.kind is BoundKind.SLOTS:
         return SlotLedger(capacity, strict=bound.strict, freed=freed)
-    return window_of(bound, capacity, shared=shared, freed=freed)
+    return window_of(bound, capacity, reserved=reserved, freed=freed)

@@ -86,6 +86,7 @@ class Purse:
     def available(self, now: float, at_least: float = 0.0) -> Parts:
         """What may be charged now, to each of them."""
         reserved = self.reserved.available(now, at_least)
+        self.reserved.pass_excess(self.shared, now)
         permit = self.permit.available(now)
         rest = max(0.0, at_least - reserved - permit)
         return Parts(reserved, permit, self.shared.available(now, rest))

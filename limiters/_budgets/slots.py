@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from limiters._budgets.debts import Debts, TakesExcess
 from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
 from limiters._budgets.spending import Spending
 from limiters._support.float_error import ALL_BUT_ERROR
@@ -107,6 +108,12 @@ class SlotLedger:
     def in_debt_until(self, now: float) -> float:
         """Now: a call never takes more slots than it was to take."""
         return now
+
+    def pass_excess(self, to: TakesExcess, now: float) -> None:
+        """Nothing: a call never takes more slots than it was to take."""
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Nothing: a call never takes more slots than it was to take."""
 
     def set_capacity(self, capacity: float) -> None:
         """From now on no call begins that would be one more than `capacity`."""

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from limiters._budgets.debts import ROOM, Debts
+from limiters._budgets.debts import ROOM, Debts, TakesExcess
 from limiters._budgets.inherited import InheritedSpending
 from limiters._budgets.pace import Pace
 from limiters._budgets.settlements import Settlements, Stay
@@ -61,11 +61,13 @@ class WindowLedger:
         *,
         burst: float = BURST,
         shared: bool = False,
+        reserved: bool = False,
         freed: Callable[[], object] = nothing,
         whole: float = 0.0,
     ) -> None:
         """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
-        processes, whose clocks judge its windows too. `freed`: called after a call ended that cost
+        processes, whose clocks judge its windows too. `reserved`: there is a shared ledger besides,
+        which counts what has no room here. `freed`: called after a call ended that cost
         less than estimated, by the thread that ends it. `whole`: the capacity of the limit of which
         this is a part."""
         self.capacity = capacity
@@ -78,7 +80,7 @@ class WindowLedger:
         self._stay = Stay()
         self._corrected = 0.0
         self._shared = shared
-        self.debts = Debts(shared=shared)
+        self.debts = Debts(shared=shared, reserved=reserved)
         self.pace = Pace(capacity, period, burst)
         self._started = StartedSpending(period, shared=shared)
         self._held = 0.0
@@ -375,6 +377,26 @@ class WindowLedger:
             when = self._started.time_of(slice_)
             self.debts.elsewhere[entry, before] = when, excess - kept
         return kept
+
+    def pass_excess(self, to: TakesExcess, now: float) -> None:
+        """Let `to`, the ledger of the share, count the excess that has no room here."""
+        if self.debts.elsewhere:
+            to.take_excess(self.debts, now)
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Count excess of reserved capacity here, or with all, if nothing is held."""
+        started = self._started
+        for key, (when, cost) in tuple(debts.elsewhere.items()):
+            slice_ = started.slice_of(when)
+            before, expires = started.costs.get(slice_, 0.0), started.expires(slice_)
+            if not self.capacity:
+                self.debts.elsewhere[key] = when, cost
+            elif expires > now:
+                self.debts.until = max(self.debts.until, expires)
+                # From here on without a call, so that it is counted once.
+                started.costs[slice_] = before + cost
+                self._corrected += cost
+            del debts.elsewhere[key]
 
     def _stayed_of(self, entry: BudgetEntry) -> float:
         """Which part of it is still here, of what was here when it was entered."""

@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 
 from limiters import Limits, Rate
+from limiters._budgets.debts import Debts
 from limiters._costs import AnyCost, Costs
 from limiters.testing import Backlog, Dear, Estimated, SimulatedCluster
 from tests.samples import sample
@@ -276,6 +277,44 @@ def test_z2_what_was_not_estimated_holds_all_instances_back(
     cluster.run(13.0)
     assert not starts_in_full_windows(cluster, 100)
     assert len(cluster.calls) * actual >= 300
+
+
+class Dearer:
+    """A backlog of calls that cost more than estimated."""
+
+    piece = 10.0
+    lasts = 0.2
+
+    def __init__(self, actual: float) -> None:
+        self.actual = (actual,)
+
+    def waiting(self, now: float) -> float:
+        """The backlog never ends."""
+        return 1000.0
+
+    def went(self, cost: AnyCost, now: float) -> None:
+        """A backlog that never ends does not change."""
+
+
+def used_with_reserved(others: int) -> float:
+    """What calls cost in a period, of which those of one instance, with 20 reserved besides a
+    shared limit of 100, cost six times their estimates."""
+    cluster = SimulatedCluster(capacity=100.0, factor=10.0, seed=1, period=LONG, interval=0.25)
+    cluster.add("a", Dearer(60.0)).budget.reserve(20.0)
+    for number in range(others):
+        cluster.add(f"b{number}", Dearer(10.0))
+    cluster.run(40 * LONG)
+    return math.fsum(call.cost for call in cluster.calls) / 40
+
+
+def test_z2_an_excess_of_reserved_capacity_counts_in_the_shared_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone, among_others = used_with_reserved(0), used_with_reserved(4)
+    assert 0.8 * 120 <= alone <= 1.05 * 120
+    monkeypatch.setattr(Debts, "kept", lambda self, entry, cost, room: cost)
+    assert used_with_reserved(0) > 1.4 * 120
+    assert used_with_reserved(4) > 1.15 * among_others
 
 
 def test_z5_a_settlement_makes_no_request() -> None:
