@@ -61,7 +61,7 @@ def run() -> Iterator[Figure]:
 
 
 def brief() -> Iterator[Figure]:
-    """Measure what settling costs, beside a second plain run: that one shows how exact it is."""
+    """Measure what settling costs. A second plain run shows how exact that is."""
     callbacks = {
         "plain": _ignore,
         "not settled, once more": _ignore,

@@ -125,13 +125,14 @@ def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
         raise TypeError(f"{plain(cost)} does not say of which dimension it is")
 
 
+A_COST = "a number, or a mapping such as {'tokens': 812}"
+"""The forms of a cost, in an error."""
+
+
 def checked_cost(name: str, value: object) -> AnyCost:
     """`value` as a cost: a number, or a mapping of dimensions to numbers; zero or more."""
-    if isinstance(value, str):
-        advice = "by dimension it is a mapping, as in {'tokens': 812}"
-        raise ArgumentError(name, value, "be a number", advice)
     if isinstance(value, NUMBERS) or not isinstance(value, Mapping):
-        return amount(name, value, zero=True)
+        return amount(name, value, zero=True, expected=A_COST)
     amounts = {}
     for dimension, one in amounts_in(name, value).items():
         if not isinstance(dimension, str) or not dimension:

@@ -1,4 +1,4 @@
-"""What a forked child does, for tests of law B10."""
+"""Forked children for tests of law B10."""
 
 from __future__ import annotations
 

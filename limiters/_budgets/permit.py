@@ -29,6 +29,11 @@ class PermitUse(NamedTuple):
     is_final: bool
     """Whether what it costs, and from when on it counts, changes no more."""
 
+    @property
+    def correction(self) -> float:
+        """By how much the cost that was reported is another one than was charged."""
+        return self.charged + self.excess - self.entry.cost
+
 
 class PermitBudget:
     """What is left of the last permit, and what it was spent on. It has the same methods as a

@@ -75,7 +75,7 @@ class PermitCorrections:
         self._debts: list[tuple[float, float]] = []
         """(when, cost) of debts that have to be sent."""
         self._corrected: list[tuple[float, float]] = []
-        """(when, by how much) the cost of reported uses turned out to be another one."""
+        """(when, by how much) the cost of uses turned out to be another one than was charged."""
 
     def granted(self, reply: BoundReply) -> None:
         """A permit was granted."""
@@ -89,6 +89,8 @@ class PermitCorrections:
     def compose(self, uses: Sequence[PermitUse], now: float, terms: BoundTerms) -> Corrections:
         """What a request has to say that reports these uses."""
         self._debts += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
+        corrected = (use for use in uses if use.correction)
+        self._corrected += [(now - max(0, use.age) / 1000, use.correction) for use in corrected]
         self._sent = [ReportedUse(use, self._open) for use in uses if not use.is_final]
         self._open = None
         refunds: dict[int, float] = {}
@@ -187,8 +189,8 @@ class PermitCorrections:
         )
 
     def recently(self, now: float, seconds: float) -> float:
-        """By how much reported uses of that time turned out to cost more; less than nothing if
-        they cost less."""
+        """By how much uses of that time turned out to cost more than was charged; less than nothing
+        if they cost less."""
         self._corrected = [one for one in self._corrected if one[0] > now - seconds]
         return math.fsum(change for _, change in self._corrected)
 

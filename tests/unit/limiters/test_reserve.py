@@ -247,7 +247,7 @@ def shared_reserve(limits: Limits, clock: ManualClock) -> SharedResource:
 def test_v2_what_is_interrupted_before_its_block_is_free_at_that_moment(
     limits: Limits, cost: Any, kind: Callable[..., Any], looks: bool
 ) -> None:
-    """Also if another caller has asked for capacity meanwhile."""
+    """A cost is free again, also if another caller has asked for capacity meanwhile."""
     limiter = kind(limits, clock=ManualClock())
     limiter.start()
     grant = limiter.grant(limits.most)
