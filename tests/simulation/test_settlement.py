@@ -219,10 +219,11 @@ def test_z2_estimates_that_are_too_low_are_over_by_what_was_in_flight(
 class Unestimated:
     """A backlog of calls that cost a request, and tokens which are known only at their end."""
 
+    lasts = 0.2
+
     def __init__(self, tokens: float, estimated: float = 0.0) -> None:
         self.piece = Costs({"requests": 1, "tokens": estimated})
         self.actual = (Costs({"requests": 1, "tokens": tokens}),)
-        self.lasts = 0.2
 
     def waiting(self, now: float) -> AnyCost:
         """The backlog never ends."""
@@ -277,6 +278,37 @@ def test_z2_what_was_not_estimated_holds_all_instances_back(
     cluster.run(13.0)
     assert not starts_in_full_windows(cluster, 100)
     assert len(cluster.calls) * actual >= 300
+
+
+@pytest.mark.parametrize(("estimated", "unestimated"), [(2, 2), (1, 3), (3, 1)])
+def test_z2_shares_go_on_beside_what_was_not_estimated_within_the_limit(
+    estimated: int, unestimated: int
+) -> None:
+    """The bound that docs/settlement.md states: in each window, one limit of estimated calls, and
+    the calls without an estimate that began before all instances knew."""
+    requests, tokens, actual = 400, 400, 6.0
+    limits = Limits(requests=Rate(requests, per=LONG), tokens=Rate(tokens, per=LONG))
+    cluster = SimulatedCluster(capacity=limits, factor=40, seed=1, interval=0.25)
+    for number in range(estimated):
+        cluster.add(f"estimated-{number}", Unestimated(4.0, 4.0))
+    for number in range(unestimated):
+        cluster.add(f"unestimated-{number}", Unestimated(actual))
+    cluster.run(20.0)
+    bursts = 2 * limits.bounds[0].burst  # a window may contain two beginnings
+    before_known = requests * (Unestimated.lasts + HEARD_AFTER) / LONG + bursts
+    for kind, most in ("estimated", tokens), ("unestimated", actual * before_known):
+        calls = sorted(
+            (one.start, cast(Costs, one.cost).amount("tokens"))
+            for one in cluster.calls
+            if one.instance.startswith(kind)
+        )
+        times = [at for at, _ in calls]
+        sums = list(accumulate((cost for _, cost in calls), initial=0.0))
+        fullest = max(
+            sums[end] - sums[bisect_right(times, times[end - 1] - LONG)]
+            for end in range(1, len(sums))
+        )
+        assert tokens / 5 < fullest <= most * EXACT, kind
 
 
 class Dearer:
