@@ -1,4 +1,4 @@
-"""What calls have cost beyond their estimates: until when it counts, and how much of it counts with
+"""The excess of calls over their estimates: until when it counts, and how much of it counts with
 other holders of the limit. Pure.
 
 An excess counts where the call was charged. As far as that capacity has changed hands since, and as
@@ -23,7 +23,7 @@ class Debts:
     """The excess of one ledger. Not thread-safe."""
 
     def __init__(self, *, shared: bool, reserved: bool = False) -> None:
-        """`shared`: others have the same limit. `reserved`: there is a shared limit besides."""
+        """`shared`: others have the same limit. `reserved`: there is a shared limit, too."""
         self._shared = shared
         self._reserved = reserved
         self.until = -math.inf

@@ -19,17 +19,18 @@ class BoundLedger(Protocol):
 
     @property
     def capacity(self) -> float:
-        """What no window, or no number of calls in flight, may exceed."""
+        """Return what no window, or no number of calls in flight, may exceed."""
 
     @property
     def period(self) -> float:
         """The seconds of its window; of slots, after which it is worth looking again."""
 
     def burst(self, now: float) -> float:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
 
     def available(self, now: float, at_least: float = 0.0) -> float:
-        """What may be charged now; amounts dearer than a burst say so in `at_least`."""
+        """Return what may be charged now; amounts that are larger than a burst are given as
+        `at_least`."""
 
     def outlook(self, now: float) -> Callable[[float, float], float]:
         """`available` for any time from `now` on, if nothing is spent until then."""
@@ -68,24 +69,24 @@ class BoundLedger(Protocol):
         """Changes the capacity from now on; it may be zero."""
 
     def spent(self, now: float) -> float:
-        """What counts now."""
+        """Return what counts now."""
 
     def total(self) -> float:
-        """What has begun, since this ledger was made."""
+        """Return what has begun, since this ledger was made."""
 
     def spending(self, now: float) -> Spending:
-        """The same, and what settlements have changed of it."""
+        """Return what has begun, and what settlements have changed of it."""
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled."""
+        """Return what was charged, since this ledger was made, and not cancelled."""
 
     @property
     def starting(self) -> float:
-        """What is charged and has no time stamp yet, as far as is known."""
+        """Return what is charged and has no time stamp yet, as far as is known."""
 
     @property
     def pledged(self) -> float:
-        """What is set aside, or charged and has no time stamp yet."""
+        """Return what is set aside, or charged and has no time stamp yet."""
 
 
 def window_of(
@@ -118,8 +119,8 @@ def ledger_of(
     reserved: bool = False,
     freed: Callable[[], object] = nothing,
 ) -> BoundLedger:
-    """A ledger of `bound`, for all of it or for so much of its capacity. `reserved`: there is a
-    shared ledger besides.
+    """A ledger of `bound`, for all of it or for so much of its capacity. `reserved`: there is also
+    a shared ledger.
 
     `freed` is called after a slot was freed, or a part of what a call was charged, by the thread
     that did it.
