@@ -85,7 +85,14 @@ class Delivery:
             retry=sending.retry,
             max_attempts=sending.max_attempts,
             on_failure=self._give_up,
-        )
+        )._described_by(self._described)
+
+    def _described(self, operations: list[Operation]) -> str:
+        """Return a description of a batch for log lines of the Batcher, to which a pack is one
+        operation."""
+        (operation,) = operations
+        named = self.micro_batch.named(operation.payload)
+        return f"{named} (handler {self._handler.name}, attempt {max(1, operation.attempt)})"
 
     def _callback(self) -> OnBatch:
         """Return the callback under the name of the handler, which users recognise in log lines of

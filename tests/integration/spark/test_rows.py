@@ -384,6 +384,9 @@ def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
 
 
 def test_the_error_names_a_cost_that_fails() -> None:
-    for cost in (lambda row: row["nothing"], lambda row: "much"):
-        with pytest.raises(UnusableRowsError, match="cost, a function of a row, has failed for ro"):
+    for cost, reason in (
+        (lambda row: row["nothing"], r"its cost, a function of a row, has raised KeyError"),
+        (lambda row: "much", "its cost is 'much', which is not a number"),
+    ):
+        with pytest.raises(UnusableRowsError, match=f"a row of subject 'a' in .*: {reason}"):
             run(lambda rows: None, table([1]), cost=cost)
