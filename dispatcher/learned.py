@@ -20,6 +20,7 @@ from typing import Any
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._plain_numbers import plain
 from limiters._support.forking import begin_in_child
+from limiters._support.near_names import did_you_mean
 from limiters._support.validation import ArgumentError, count, function
 
 GROWTH = 1.05
@@ -202,7 +203,7 @@ class Learned:
                 raise ArgumentError("by", kind, "return the kind, which is hashable") from None
             if known is not None:
                 self._kinds.move_to_end(kind)
-            return KindOfCost(self, kind, self._estimate(known))
+            return KindOfCost(self, kind, self._estimate(known), learned=not self._is_cold(known))
 
     def known(self) -> list[LearnedKind]:
         """Return all kinds, the one used last first."""
@@ -239,7 +240,12 @@ class Learned:
         unknown = [name for name, _ in _named(checked) if name not in self._by_dimension]
         if unknown:
             requirement = f"be of the dimensions of start={self._shown()} alone"
-            raise ArgumentError("actual", actual, requirement)
+            advice = did_you_mean(unknown[0], self._by_dimension)
+            raise ArgumentError("actual", actual, requirement, advice)
+        try:
+            hash(kind)
+        except TypeError:
+            raise ArgumentError("kind", kind, "be hashable", "as a text is, or a tuple") from None
         self._note(kind, checked)
 
     def _note(self, kind: Hashable, actual: AnyCost) -> None:
@@ -300,20 +306,22 @@ class Learned:
 class KindOfCost:
     """The cost of one operation: of which kind it is, and its estimate."""
 
-    __slots__ = ("_learned", "estimate", "kind")
+    __slots__ = ("_costs", "estimate", "is_learned", "kind")
 
-    def __init__(self, learned: Learned, kind: Hashable, estimate: AnyCost) -> None:
-        self._learned = learned
+    def __init__(self, costs: Learned, kind: Hashable, estimate: AnyCost, *, learned: bool) -> None:
+        self._costs = costs
         self.kind = kind
         self.estimate = estimate
+        self.is_learned = learned
+        """Whether the estimate was learned, rather than given as `start`."""
 
     def learn(self, actual: AnyCost) -> None:
         """It was settled to `actual`."""
-        self._learned._note(self.kind, actual)
+        self._costs._note(self.kind, actual)
 
     def learners(self) -> Iterable[tuple[Learned, str]]:
         """Return the costs that learn from it, each with its dimension if it does not know that."""
-        return ((self._learned, ""),)
+        return ((self._costs, ""),)
 
 
 def _named(cost: AnyCost) -> Iterable[tuple[str, float]]:

@@ -173,7 +173,7 @@ class Operation:
     def settle(self, actual: float | Mapping[str, float]) -> None:
         """Give the actual cost of the operation in its callback: once it is known, or several times
         while an answer streams. The last one counts when the callback has returned; until then the
-        operation counts at least as much as its `cost`. Dimensions that are not named count as
+        operation counts at least as much as its `cost`. Dimensions that were never named count as
         estimated.
 
         Each attempt is charged and settled by itself; an attempt that is not settled counts as
@@ -213,6 +213,11 @@ def batch_of(operation: Operation) -> OperationBatch:
 
 
 one_cost = attrgetter("_cost")
+
+
+def has_learned_estimate(operation: Operation) -> bool:
+    """Whether the cost of `operation` is an estimate that was learned, rather than given."""
+    return is_learned(operation) and operation._kind.is_learned
 
 
 def is_learned(operation: Operation) -> bool:

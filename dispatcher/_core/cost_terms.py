@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from dispatcher._core.queues.buffer import NEVER
 from dispatcher._core.queues.learned_costs import LearnedCosts
 from dispatcher.errors import TooExpensiveError
+from dispatcher.learned import Learned
+from dispatcher.operation import Operation, has_learned_estimate
 from dispatcher.watcher import WatcherTerms
-from limiters._costs import AnyCost, Costs, checked_cost, is_covered
+from limiters._costs import (
+    Amounts,
+    AnyCost,
+    Costs,
+    checked_cost,
+    greater,
+    is_covered,
+    lesser,
+)
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 from limiters.limits import BoundKind
@@ -29,6 +41,13 @@ class CostTerms:
         slots = {bound.dimension for bound in bounds if bound.kind is BoundKind.SLOTS}
         self.in_flight = frozenset(slots)
         """The dimensions that count calls in flight."""
+        self.amounts_of: Callable[[str, object], Amounts] = (
+            _actual_number if self._limits is None else self._limits.amounts_of
+        )
+        """Returns the amounts that an actual cost names, which is an argument of this name. Raises
+        ArgumentError if it is not a possible cost."""
+        self._largest: WeakKeyDictionary[Learned, AnyCost] = WeakKeyDictionary()
+        """The highest costs of operations whose batches have a cost that is learned."""
         self.learned = LearnedCosts()
         """The learned costs that its operations have taught."""
 
@@ -42,12 +61,7 @@ class CostTerms:
         """Return `cost` in the form in which costs are added up. Raise an ArgumentError of the
         argument `name` if its dimensions are not those of the limiter, or if it does not name
         them."""
-        if self._limits is not None:
-            return self._limits.normal(name, cost)
-        if isinstance(cost, Costs):
-            advice = "or the Batcher a rate_limiter with Limits of these dimensions"
-            raise ArgumentError(name, dict(cost), "be a number without a rate_limiter", advice)
-        return cost
+        return _number(name, cost) if self._limits is None else self._limits.normal(name, cost)
 
     def check_longest_call(self, longest: float) -> None:
         """Raise ArgumentError if callbacks may take longer than the limiter counts with."""
@@ -59,22 +73,35 @@ class CostTerms:
         """Whether there is a limiter that is charged."""
         return self._limits is not None
 
-    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
-        """Return `value` as an actual cost, in the same form as the estimate `estimated`. Raise an
-        ArgumentError of the argument `name` if it is not a possible cost."""
-        if self._limits is not None:
-            return self._limits.actual(name, value, estimated)
-        return self.normal(name, checked_cost(name, value))
-
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""
-        cost = terms.present_batch_cost
+        learned = terms.learned_batch_cost
+        if learned is None:
+            return self._of_batch(terms.batch_cost)
+        kind, largest = learned.of(None), self._largest.get(learned, self.nothing)
+        cost = self._of_batch(kind.estimate)
+        return lesser(cost, self._left(largest)) if kind.is_learned else cost
+
+    def _of_batch(self, cost: AnyCost) -> AnyCost:
         return self.normal("batch_cost", cost) if cost else self.nothing
 
-    def checked(self, cost: AnyCost, terms: WatcherTerms) -> AnyCost:
-        """Return the `cost` of an operation for a watcher with these terms, in the form of the
-        limiter. Raise ArgumentError or TooExpensiveError if it could never be sent as it should."""
-        normal, batch_cost = self.normal("cost", cost), self.of_batch(terms)
+    def checked(self, operation: Operation) -> AnyCost:
+        """Return the cost of `operation` in the form of the limiter. Raise ArgumentError or
+        TooExpensiveError if it could never be sent as it should.
+
+        An estimate that was learned is at most what can be granted: if it were refused, no
+        settlement could ever correct it.
+        """
+        assert operation._watcher is not None
+        terms = operation._watcher._terms
+        normal, batch_cost = self.normal("cost", operation._cost), self.of_batch(terms)
+        learned = terms.learned_batch_cost
+        if has_learned_estimate(operation):
+            yields = learned is not None and learned.of(None).is_learned
+            normal = lesser(normal, self._left(self.nothing if yields else batch_cost))
+        if learned is not None:
+            self._largest[learned] = greater(self._largest.get(learned, self.nothing), normal)
+            batch_cost = self.of_batch(terms)
         refusal = self.refusal(normal, batch_cost)
         if refusal is not None:
             raise refusal
@@ -84,6 +111,10 @@ class CostTerms:
             if terms.max_operation_time is not None:
                 limits.check_longest_call("max_operation_time", terms.max_operation_time, whole)
         return normal
+
+    def _left(self, cost: AnyCost) -> AnyCost:
+        """The most that can be granted in addition to `cost`."""
+        return greater(self.nothing, self.most - cost)
 
     @property
     def _advice(self) -> str:
@@ -97,3 +128,15 @@ class CostTerms:
             return None
         windows = self._limits.tightest_windows if self._limits is not None else {}
         return TooExpensiveError(cost, self.most, batch_cost, windows)
+
+
+def _number(name: str, cost: AnyCost) -> float:
+    """Return `cost` for a Batcher without a limiter. ArgumentError if it has dimensions."""
+    if isinstance(cost, Costs):
+        advice = "or the Batcher a rate_limiter with Limits of these dimensions"
+        raise ArgumentError(name, dict(cost), "be a number without a rate_limiter", advice)
+    return cost
+
+
+def _actual_number(name: str, value: object) -> float:
+    return _number(name, checked_cost(name, value))

@@ -184,7 +184,7 @@ def test_a_batch_and_its_operations_learn_their_shares_in_proportion() -> None:
 @pytest.mark.parametrize("batch_costs", [lambda: 0, lambda: 3, lambda: Learned(2)])
 @pytest.mark.parametrize("costs", [lambda: 4, lambda: Learned(4)])
 @pytest.mark.parametrize("by_itself", [True, False])
-def test_no_estimate_is_learned_that_the_limit_could_never_grant(
+def test_no_learned_estimate_is_more_than_the_limit_could_ever_grant(
     costs: Callable[[], Any], batch_costs: Callable[[], Any], by_itself: bool
 ) -> None:
     """It would be refused for good, and so never be corrected."""
@@ -206,6 +206,47 @@ def test_no_estimate_is_learned_that_the_limit_could_never_grant(
             batcher.enqueue(Operation(watcher, cost, None))
             batcher.turn(100)
     assert len(started) == 120
+
+
+@pytest.mark.parametrize("of_batch", [False, True])
+def test_a_limit_that_is_lowered_below_what_was_learned_refuses_nothing_for_good(
+    of_batch: bool,
+) -> None:
+    clock, learned, paid, went = ManualClock(), Learned(5), 90, []
+
+    def answer(batch: list[Operation]) -> None:
+        went.append(batch)
+        settle(batch, paid)
+
+    watcher = Watcher(answer, batch_cost=learned if of_batch else 0)
+    limiter = ProvisionedResource(Limits(tokens=Rate(100)), clock=clock)
+    with InlineBatcher(clock=clock, rate_limiter=limiter) as batcher:
+        for count in range(60):
+            if count == 30:
+                limiter.set_capacity({"tokens": 20})
+                paid = 15
+                batcher.turn(5)
+            batcher.enqueue(Operation(watcher, 1 if of_batch else learned, None))
+            batcher.turn(60)
+    assert len(went) == 60
+
+
+def test_a_learned_cost_of_two_limits_is_at_most_what_each_can_grant() -> None:
+    clock, learned = ManualClock(), Learned(5)
+    went: list[Operation] = []
+    of_large = Watcher(lambda batch: settle(batch, 90))
+    of_small = Watcher(went.extend)
+    large, small = (ProvisionedResource(capacity, clock=clock) for capacity in (100, 20))
+    with (
+        InlineBatcher(clock=clock, rate_limiter=large) as first,
+        InlineBatcher(clock=clock, rate_limiter=small) as second,
+    ):
+        for _ in range(30):
+            first.enqueue(Operation(of_large, learned, None))
+            first.turn(5)
+        second.enqueue(Operation(of_small, learned, None))
+        second.turn(5)
+    assert len(went) == 1
 
 
 def test_a_batch_cost_that_is_learned_is_checked_as_any_other() -> None:
@@ -288,12 +329,13 @@ def test_a_settlement_of_another_dimension_teaches_only_those_that_are_learned()
         (5, float("nan"), "actual must be finite, not nan"),
         (5, -3, "actual must be zero or more, not -3"),
         (5, float("inf"), "actual must be finite, not inf"),
-        (5, "7", "actual must be a number, not '7'"),
-        (5, None, "actual must be a number, not None"),
-        (5, True, "actual must be a number, not True"),
+        (5, "7", "actual must be a number, or a mapping such as"),
+        (5, None, "actual must be a number, or a mapping such as {'tokens': 812}, not None"),
+        (5, True, "actual must be a number, or a mapping such as {'tokens': 812}, not True"),
         (5, {"tokens": 3}, "actual must be of the dimensions of start=5 alone, not {'tokens': 3}"),
         ({"tokens": 5}, 3, "actual must be by dimension, as start={'tokens': 5} is, not 3"),
         ({"tokens": 5}, {"x": 3}, "be of the dimensions of start={'tokens': 5} alone"),
+        ({"tokens": 5}, {"token": 3}, "alone, not {'token': 3}; did you mean tokens?"),
         ({"tokens": 5}, {"tokens": -3}, "actual['tokens'] must be zero or more, not -3"),
         ({"tokens": 5, "x": 1}, {"tokens": 3, "x": float("nan")}, "actual['x'] must be finite"),
     ],
@@ -314,6 +356,8 @@ def test_a_kind_that_cannot_be_a_key_is_named() -> None:
     cost = Learned(5, by=lambda payload: [payload])  # type: ignore[arg-type, return-value]
     with pytest.raises(ArgumentError, match="by must return the kind, which is hashable, not"):
         Operation(Watcher(ignore), cost, "a")
+    with pytest.raises(ArgumentError, match="kind must be hashable, not \\[\\]; as a text is"):
+        Learned(5).learn([], 3)  # type: ignore[arg-type]
 
 
 def test_plain_operations_are_no_larger_for_it() -> None:

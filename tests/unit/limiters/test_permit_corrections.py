@@ -1,4 +1,4 @@
-"""What an instance says of permits whose calls cost more or less than was charged (Z1 to Z5)."""
+"""An instance corrects permits whose calls cost more or less than was charged (Z1 to Z5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Holder:
         return payment.spend
 
     def say(self, now: float) -> tuple[tuple[tuple[int, float], ...], Corrections]:
-        """What the next request says of the permit, and of what is to be corrected."""
+        """Return the parts of the next request about the permit and about corrections."""
         _, spent = self.permit.close(now)
         return spent, self.corrections.compose(self.permit.uses, now, self.terms)
 
@@ -41,7 +41,7 @@ class Holder:
         self.corrections.answered(heard, self.terms, same_server=same_server)
 
 
-def test_z3_a_refund_names_the_stamp_of_the_first_answer_and_is_said_once() -> None:
+def test_z3_a_refund_names_the_stamp_of_the_first_answer_and_is_sent_once() -> None:
     one = Holder()
     call = one.begin(10.0, 0.0)
     assert one.say(0.125) == (((125, 10.0),), NOTHING)
@@ -62,6 +62,27 @@ def test_z1_what_is_known_before_the_report_is_reported() -> None:
     assert one.say(0.125) == (((125, 4.0),), NOTHING)
 
 
+@pytest.mark.parametrize("cost", [4.0, 25.0])
+@pytest.mark.parametrize("ended", [0.1, 0.2])
+def test_what_permits_paid_for_is_its_true_cost_whenever_that_became_known(
+    cost: float, ended: float
+) -> None:
+    """Before the report or after it: `dispatcher leases` shows it, and needs follow from it."""
+    one = Holder()
+    call = one.begin(10.0, 0.0)
+    before, after = [now for now in (0.125, 0.25, 0.375) if now < ended], [0.25, 0.375]
+    for now in before:
+        one.say(now)
+        one.answer(heard=100_130)
+    call.settle(cost)
+    call.ended(ended)
+    for now in after:
+        one.say(now)
+        one.answer(heard=100_260)
+    paid = sum(one.permit.recent(0.375, 1.0))
+    assert paid + one.corrections.recently(0.375, 1.0) == cost
+
+
 def test_z2_an_excess_is_a_debt_of_the_age_of_the_call() -> None:
     one = Holder()
     early, late = one.begin(10.0, 0.0), one.begin(10.0, 0.0)
@@ -74,7 +95,7 @@ def test_z2_an_excess_is_a_debt_of_the_age_of_the_call() -> None:
     assert not early.settle(-1.0) or early is not late
 
 
-def test_z3_a_debt_is_said_again_if_its_request_was_ended_and_the_refund_is_dropped() -> None:
+def test_z3_a_debt_is_sent_again_if_its_request_was_ended_and_the_refund_is_dropped() -> None:
     one = Holder()
     more, less = one.begin(10.0, 0.0), None
     one.say(0.125)
@@ -152,7 +173,7 @@ def test_z5_it_forgets_what_no_longer_counts_and_what_never_ends() -> None:
         assert one.say(5.0) == ((), NOTHING)
 
 
-def test_z5_how_much_can_be_given_back_is_known_before_it_is_said() -> None:
+def test_z5_how_much_can_be_given_back_is_known_before_it_is_sent() -> None:
     one = Holder()
     call = one.begin(10.0, 0.0)
     one.say(0.125)

@@ -1,4 +1,4 @@
-"""What is reserved for a block: laws V2, N1 and N3, also where a caller is interrupted."""
+"""Reservations for a block: laws V2, N1 and N3, also where a caller is interrupted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,10 @@ from limiters import (
     ProvisionedResource,
     Rate,
     ReserveTimeoutError,
+    SharedResource,
 )
 from limiters.testing import ManualClock
-from tests.interrupting import ERRORS, each_point
+from tests.interrupting import ERRORS, SoftLimitError, each_point
 from tests.samples import grid, sample
 from tests.waiting import LONG, until
 
@@ -149,7 +151,7 @@ def test_a_reservation_is_for_one_block(limiter: ProvisionedResource) -> None:
     assert free_slots(limiter) == 2
 
 
-def test_b5_a_stop_tells_those_who_wait(limiter: ProvisionedResource) -> None:
+def test_b5_a_stop_reaches_those_who_wait(limiter: ProvisionedResource) -> None:
     raised: list[BaseException] = []
 
     def waiting() -> None:
@@ -223,6 +225,55 @@ def test_n3_an_interrupted_reservation_loses_no_slot(
         for ledger in limiter._ledgers:
             assert ledger.spent(clock.now()) == ledger.pledged == 0, where
         assert not limiter.standing().demand, where
+
+
+RATE = Limits(units=Rate(100, burst=100))
+
+
+def shared_reserve(limits: Limits, clock: ManualClock) -> SharedResource:
+    return SharedResource(reserved_capacity=limits.most, clock=clock)
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "cost", "kind"),
+    [
+        (RATE, 60, ProvisionedResource),
+        (Limits(units=Rate(100, burst=100, counts="end")), 60, ProvisionedResource),
+        (LIMITS, COST, ProvisionedResource),
+        (RATE, 60, shared_reserve),
+    ],
+)
+def test_v2_what_is_interrupted_before_its_block_is_free_at_that_moment(
+    limits: Limits, cost: Any, kind: Callable[..., Any], looks: bool
+) -> None:
+    """A cost is free again, also if another caller has asked for capacity meanwhile."""
+    limiter = kind(limits, clock=ManualClock())
+    limiter.start()
+    grant = limiter.grant(limits.most)
+    before = grant.amount
+    grant.close()
+    begun: list[str] = []
+
+    def block() -> None:
+        with limiter.reserve(cost, timeout=0):
+            begun.append("")
+
+    def look() -> None:
+        if looks:
+            limiter.grant(cost).close()
+
+    for where in each_point(lambda: block, error=SoftLimitError, first=look):
+        if begun:
+            break
+        grant = limiter.grant(limits.most)
+        assert grant.amount == before, where
+        grant.close()
+        [*spent] = [
+            b.spent_reserved + b.excess_reserved - b.refunded_reserved
+            for b in limiter.standing().bounds
+        ]
+        assert not any(spent), where
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

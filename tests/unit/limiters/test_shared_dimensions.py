@@ -75,7 +75,7 @@ def test_n1_n3_n5_slots_of_calls_that_end_after_stop_go_to_others_as_they_end(
     manager: MemoryLeaseManager, counts: Literal["start", "end"]
 ) -> None:
     limits = Limits(
-        tokens=Rate(100, counts=counts, max_operation_time=60),
+        tokens=Rate(100, counts=counts),
         calls=InFlight(3, max_operation_time=60),
     )
     call = {"calls": 1, "tokens": 1}
@@ -131,7 +131,7 @@ def test_v2_a_grant_that_keeps_what_it_has_is_found(
     assert left_in_another_dimension(limiter) < 1
 
 
-def test_v1_what_is_reserved_comes_besides_and_in_proportion_for_shorter_windows(
+def test_v1_what_is_reserved_is_added_and_in_proportion_for_shorter_windows(
     manager: MemoryLeaseManager,
 ) -> None:
     reserved = {"requests": 6, "tokens": 600}
@@ -151,7 +151,28 @@ def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedRe
         limiter.set_shared_capacity({"token": 18_000})
 
 
-def test_c9_what_an_instance_knows_of_the_limit_follows_the_windows_that_were_set(
+def test_c9_a_limit_that_was_deleted_is_made_again_with_the_change(
+    manager: MemoryLeaseManager,
+) -> None:
+    limiter = SharedResource(shared_capacity=LIMITS, lease_manager=manager, parts=20)
+    limiter.set_shared_capacity({"tokens": 18_000})
+    view = manager.look()
+    assert view is not None
+    assert view.partitions == 20
+    assert view.bounds[2].capacity == 18_000
+
+
+def test_c9_one_dimension_with_a_name_is_made_again_with_its_name(
+    manager: MemoryLeaseManager,
+) -> None:
+    limits = Limits(tokens=Rate(9, per=6))
+    SharedResource(shared_capacity=limits, lease_manager=manager).set_shared_capacity(8)
+    view = manager.look()
+    assert view is not None
+    assert [(one.dimension, one.capacity) for one in view.bounds] == [("tokens", 8)]
+
+
+def test_c9_the_limit_of_an_instance_follows_the_windows_that_were_set(
     limiter: SharedResource, manager: MemoryLeaseManager
 ) -> None:
     assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
@@ -160,7 +181,7 @@ def test_c9_what_an_instance_knows_of_the_limit_follows_the_windows_that_were_se
     until(lambda: str(limiter.limits).startswith("requests=50/5s+20/1s,tokens=9000/3s,calls=2slot"))
 
 
-def test_v1_events_tell_costs_by_dimension(manager: MemoryLeaseManager) -> None:
+def test_v1_events_have_costs_by_dimension(manager: MemoryLeaseManager) -> None:
     told: list[Event] = []
     limiter = SharedResource(shared_capacity=LIMITS, lease_manager=manager)
     limiter.add_listener(told.append, CAPACITY)
@@ -188,7 +209,7 @@ def test_v1_events_tell_costs_by_dimension(manager: MemoryLeaseManager) -> None:
         ),
     ],
 )
-def test_v1_instances_that_disagree_are_told_on_which_dimension(
+def test_v1_instances_that_disagree_learn_on_which_dimension(
     limiter: SharedResource, manager: MemoryLeaseManager, other: Limits, says: str, over: str
 ) -> None:
     assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
@@ -196,6 +217,18 @@ def test_v1_instances_that_disagree_are_told_on_which_dimension(
         refused = refusal(second)
         assert says in refused
         assert refused.endswith(f"dispatcher limit set llm {over}--shared-capacity {other}")
+
+
+def test_v1_an_instance_with_another_order_of_dimensions_is_refused_with_both_orders(
+    limiter: SharedResource, manager: MemoryLeaseManager
+) -> None:
+    assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
+    other = Limits(**dict(sorted(LIMITS.items())))
+    with SharedResource(shared_capacity=other, lease_manager=manager) as second:
+        assert refusal(second).endswith(
+            "this instance has the dimensions in another order (calls, requests, tokens) than that "
+            "(requests, tokens, calls) of the limit 'llm'; write them in that one"
+        )
 
 
 @pytest.mark.parametrize(
