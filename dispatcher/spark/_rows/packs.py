@@ -12,11 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.packing import Packing, Size
 from limiters._costs import AnyCost
+
+
+class Settled(Protocol):
+    """What a handler has settled in one call."""
+
+    @property
+    def changes(self) -> Mapping[str, float]:
+        """By how much the call costs more than it was charged, in each dimension."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +54,8 @@ class Pack:
     """The cost of each attempt, including the batch's own cost."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """The factors by which the cost of rows was multiplied, in dimensions that are learned."""
+    settlement: Settled | None = None
+    """The settlements of the present call of the handler, if it can settle."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 

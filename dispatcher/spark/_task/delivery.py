@@ -161,6 +161,8 @@ class Delivery:
                     self._handler.bound(self._context(pack, operation, handed))(rows)
                 except _FAILURES as error:
                     self._judge(pack, handed, operation.attempt, error)
+                finally:
+                    self._note_settled(pack)
                 if pack.is_divided:
                     return
                 self._send_dead_letters_now(pack)
@@ -185,6 +187,8 @@ class Delivery:
                     if _is_cancelled():
                         raise
                     self._judge(pack, handed, operation.attempt, error)
+                finally:
+                    self._note_settled(pack)
                 if pack.is_divided:
                     return
                 await self._send_dead_letters(pack)
@@ -222,7 +226,14 @@ class Delivery:
             return None
         context = context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
         settlement = CallSettlement(operation, pack, handed, context.subjects, self._form)
+        pack.settlement = settlement
         return settled_by(context, settlement.settle)
+
+    def _note_settled(self, pack: Pack) -> None:
+        """Add what the handler has settled in this call."""
+        if pack.settlement is not None:
+            self._sums.settle(pack.settlement.changes)
+            pack.settlement = None
 
     def _check_turn(self, pack: Pack) -> None:
         if not self.may_begin():

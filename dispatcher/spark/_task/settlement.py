@@ -92,6 +92,18 @@ class CallSettlement:
         self._form = form
         self._lock = threading.Lock()
         self._rows = RowSettlements(pack.charge, self._estimate)
+        self._charged = pack.charge
+        self._noted: dict[str, float] = {}
+
+    @property
+    def changes(self) -> dict[str, float]:
+        """By how much the cost of the call is more than it was charged, in the dimensions that were
+        settled."""
+        with self._lock:
+            charged = self._charged
+            if isinstance(charged, NUMBERS):
+                return {name: cost - charged for name, cost in self._noted.items()}
+            return {name: cost - charged.amount(name) for name, cost in self._noted.items()}
 
     def settle(self, actual: object, subject: object, rows: Iterable[Any] | None) -> None:
         """Note that the batch, the rows of `subject`, or `rows` cost `actual` together."""
@@ -100,12 +112,20 @@ class CallSettlement:
             if subject is None and rows is None:
                 if self._is_charged:
                     self._call.settle(actual)
+                    self._note(actual, cost)
                 return
             if isinstance(actual, Mapping) and not isinstance(cost, NUMBERS):
                 cost = dict(actual)  # Costs would drop dimensions whose actual cost is zero
             total = self._rows.settle(self._places(subject, rows), cost)
             if self._is_charged:
                 self._call.settle_one(self._operation, total)
+                self._note(total, total)
+
+    def _note(self, actual: object, cost: AnyCost | Mapping[str, float]) -> None:
+        if isinstance(cost, NUMBERS):
+            self._noted[""] = float(cost)
+        elif isinstance(actual, Mapping):
+            self._noted.update(actual)
 
     @property
     def _is_charged(self) -> bool:
