@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BatchAbandonedError
-from dispatcher.events import BATCH_ABANDONED
 from dispatcher.spark._ledger.claims import SendClaim
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
@@ -142,8 +141,6 @@ class Task:
                 max_concurrent_batches=sending.concurrency,
                 max_operation_time=sending.max_operation_time,
             )
-            abandoned = self._delivery.abandoned
-            batcher.add_listener(lambda event: abandoned(event.metadata), BATCH_ABANDONED)
             outbox = Outbox(sending, batcher, self._delivery, self._check_waiting)
             try:
                 self._send_all(batches, outbox)
@@ -169,7 +166,7 @@ class Task:
         outbox.finish()
         self._delivery.check()
         if self.sums.done < self.sums.numbers["rows"]:
-            # The event of an abandoned batch comes slightly later than the end of the wait.
+            # The handler of an abandoned batch has not even begun.
             self._delivery.abandoned(BatchAbandonedError(in_seconds(sending.max_operation_time)))
             self._delivery.check()
 
