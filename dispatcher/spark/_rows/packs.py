@@ -23,9 +23,8 @@ from limiters._costs import AnyCost
 class Settled(Protocol):
     """What a handler has settled in one call."""
 
-    @property
-    def changes(self) -> Mapping[str, float]:
-        """By how much the call costs more than it was charged, in each dimension."""
+    def end(self) -> Mapping[str, float]:
+        """End it. Return by how much the call costs more than it was charged, in each dimension."""
         ...
 
 

@@ -265,7 +265,7 @@ class Delivery:
     def _note_settled(self, pack: Pack) -> None:
         """Add what the handler has settled in this call."""
         if pack.settlement is not None:
-            self._sums.settle(pack.settlement.changes)
+            self._sums.settle(pack.settlement.end())
             pack.settlement = None
 
     def _check_turn(self, pack: Pack) -> None:
@@ -413,7 +413,10 @@ class Delivery:
             self.failed = error
             return
         self.failed = BatchFailedError(
-            f"{self.micro_batch.named(pack)} failed for good after {attempts} attempts: {error!r}"
+            f"{self.micro_batch.named(pack)} failed for good after {attempts} "
+            f"attempt{'s' * (attempts != 1)}: {error!r}. Its rows are sent again with the "
+            "micro-batch; retry= has the sink try such batches again, and with dead_letters= the "
+            "query goes on without their rows"
         )
         self.failed.__cause__ = error
 

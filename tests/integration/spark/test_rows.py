@@ -162,7 +162,7 @@ def test_a_partial_failure_with_rows_of_other_batches_fails_the_whole_batch() ->
 
 
 def test_without_dead_letters_a_partial_failure_fails_the_task() -> None:
-    with pytest.raises(BatchFailedError, match="failed for good after 1 attempts"):
+    with pytest.raises(BatchFailedError, match="failed for good after 1 attempt: "):
         run(Partly({2}).__call__, table([1, 2]))
 
 
