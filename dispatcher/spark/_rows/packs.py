@@ -21,7 +21,7 @@ from limiters._costs import AnyCost
 
 
 class Settled(Protocol):
-    """What a handler has settled in one call."""
+    """The settlements of one call of a handler."""
 
     def end(self) -> Mapping[str, float]:
         """End it. Return by how much the call costs more than it was charged, in each dimension."""

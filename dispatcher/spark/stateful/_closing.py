@@ -200,7 +200,7 @@ class OpenBatches:
         representation of (subject, start, end, [(key, time), ...])."""
         subject = repr(rows.column(self._of.subject)[0].as_py())
         keys, times = self._keys, self._times
-        # One text for each message: a representation of all tuples at once would take longer.
+        # One text for each message takes less time than the representation of a list of tuples.
         messages = [f"({keys[row]!r}, {times[row]!r})" for row in members]
         ids, begin = [], 0
         for start, end, size in zip(starts, ends, sizes, strict=True):
