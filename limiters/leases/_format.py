@@ -419,6 +419,7 @@ def lua_prelude() -> str:
         _CHECKS,
         _lists(),
         _scanner(),
+        _glance(),
         *_records(),
         _reader("read_header", HEADER, HEADER_BOUND),
         _writer("write_header", HEADER, HEADER_BOUND),
@@ -517,8 +518,7 @@ def _scanner() -> str:
     return "\n".join(
         [
             "local function scan_record(packed, bounds)",
-            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH}"
-            f" + bounds * {8 * len(RECORD_BOUND)} then return nil end",
+            f"  if #packed ~= {_record_length('bounds')} + {CHECK_LENGTH} then return nil end",
             f"  local {', '.join(own)}, p",
             _unpacked([*own, "p"], len(own), "packed"),
             f"  if not ({_rule(own)}) then return nil end",
@@ -533,6 +533,35 @@ def _scanner() -> str:
             "end",
         ]
     )
+
+
+def _record_length(bounds: str) -> str:
+    """How many bytes a packed record has, in Lua."""
+    return f"{8 * len(RECORD)} + {bounds} * {8 * len(RECORD_BOUND)}"
+
+
+def _glance() -> str:
+    """Lua functions that read of a packed record what collecting needs: when its lease is over, and
+    its units of each bound (nil if a number cannot be one); and that take its units of a bound from
+    a packed record. Both are the first fields."""
+    gone, units = SCANNED[0], SCANNED_BOUND[0]
+    width = 8 * len(SCANNED_BOUND)
+    return f"""
+local function glance_record(packed, bounds)
+  if not packed or #packed ~= {_record_length("bounds")} + {CHECK_LENGTH} then return nil end
+  local gone, held = struct.unpack('<d', packed), {{}}
+  if not ({_rule({"gone": gone})}) then return nil end
+  for b = 1, bounds do
+    local units = struct.unpack('<d', packed, {8 * len(SCANNED) + 1} + {width} * (b - 1))
+    if not ({_rule({"units": units})}) then return nil end
+    held[b] = units
+  end
+  return gone, held
+end
+local function without_units(packed, b)
+  local before = {8 * len(SCANNED)} + {width} * (b - 1)
+  return sub(packed, 1, before) .. string.rep('\\0', 8) .. sub(packed, before + 9)
+end"""
 
 
 def _records() -> list[str]:
@@ -563,10 +592,9 @@ def _records() -> list[str]:
             "  end",
         ]
     flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in RECORD if one.kind is FieldKind.FLAG]
-    length = f"{8 * len(RECORD)} + bounds * {8 * len(RECORD_BOUND)}"
     return [
         "local function read_record(packed, bounds)",
-        f"  if not packed or #packed ~= {length} then return nil end",
+        f"  if not packed or #packed ~= {_record_length('bounds')} then return nil end",
         *reads,
         *flags,
         "  return t",

@@ -235,19 +235,18 @@ function certainty.returns_at(gone, b)
 end
 
 -- When something of an instance comes back first, if it is silent from now on; and when nothing is
--- left of it. One that holds nothing is known a little longer: as long as its shortest charges count.
-function certainty.due_and_gone(record)
-  local due, shortest, longest = nil, nil, 0
+-- left of it; by when its lease is over, and what it holds of each bound. One that holds nothing is
+-- known a little longer: as long as its shortest charges count.
+function certainty.due_and_gone(gone, held)
+  local first, shortest, longest = math.huge, math.huge, 0
   for i, b in ipairs(limit.bounds) do
-    shortest = min(shortest or b.lasting, b.lasting)
-    if record.bounds[i].units ~= 0 then
-      longest = max(longest, b.lasting)
-      local at = certainty.returns_at(record.gone, b)
-      due = min(due or at, at)
+    shortest = min(shortest, b.lasting)
+    if held[i] ~= 0 then
+      first, longest = min(first, b.lasting), max(longest, b.lasting)
     end
   end
-  local gone = max(record.gone, limit.kept_until) + max(shortest, longest)
-  return due or gone, gone
+  local start, all = max(gone, limit.kept_until), max(shortest, longest)
+  return start + min(first, all), start + all
 end
 
 -- Up to then something may be out, or count: after a change by an operator nothing is granted

@@ -123,19 +123,22 @@ end
 
 -- Who holds what.
 
--- What comes back of what silent instances hold of each bound: from when, and which is all of it.
--- Returns when more does, if any does; whether nothing is left of the instance; and whether it holds
--- less than it did.
-local function give_up(record, freed)
-  local changed = false
+-- Adds to `freed` what comes back by now of what a silent instance holds, and takes that from it; `one`
+-- is a record at a glance. False if the record is damaged.
+local function give_up(one, freed)
+  local packed = unsealed(one.field, one.text)
+  if not packed then
+    return false
+  end
   for b, bound in ipairs(limit.bounds) do
-    local one = record.bounds[b]
-    if one.units ~= 0 and certainty.returns_at(record.gone, bound) <= limit.now then
-      freed[b], one.units, changed = freed[b] + one.units, 0, true
+    local units = one.held[b]
+    if units ~= 0 and certainty.returns_at(one.gone, bound) <= limit.now then
+      freed[b], one.held[b] = freed[b] + units, 0
+      packed = without_units(packed, b)
     end
   end
-  local due, gone = certainty.due_and_gone(record)
-  return due, gone <= limit.now, changed
+  one.text = sealed(one.field, packed)
+  return true
 end
 
 -- What was missing and comes back by now, of one bound; the others stay. When the first of these does.
@@ -154,38 +157,39 @@ local function take_back(bound)
   return freed, due
 end
 
--- Some records, from that which is to be looked at next: names and records; nil if one cannot be read,
--- or if these are all and do not sum to the limit.
+-- Some records at a glance, from that which is to be looked at next; nil if one cannot be read, or if
+-- these are all and do not sum to the limit.
 local function records_to_see()
-  local names, read, held = {}, {}, certainty.zeros()
+  local seen, sums = {}, certainty.zeros()
   local most = min(MOST_VISITS, limit.instances - limit.collected)
   if most < 0 then
     return nil
   end
   for _ = 1, MOST_VISITS do
-    if #names >= most then
+    if #seen >= most then
       break
     end
-    local found, texts = state.some_records(limit.collected + #names, most - #names)
+    local found, texts = state.some_records(limit.collected + #seen, most - #seen)
     for i, name in ipairs(found) do
       local field = RECORD_PREFIX .. name
-      local record = read_record(unsealed(field, records.changed[field] or texts[i]), #limit.bounds)
-      if not record then
+      local text = records.changed[field] or texts[i]
+      local gone, held = glance_record(text, #limit.bounds)
+      if not gone then
         return nil
       end
-      names[#names + 1], read[#read + 1] = name, record
-      for b, one in ipairs(record.bounds) do
-        held[b] = held[b] + one.units
+      seen[#seen + 1] = { field = field, text = text, gone = gone, held = held }
+      for b, units in ipairs(held) do
+        sums[b] = sums[b] + units
       end
     end
     if #found == 0 then
       return nil
     end
   end
-  if most == limit.instances and not certainty.amounts_agree(held, most) then
+  if most == limit.instances and not certainty.amounts_agree(sums, most) then
     return nil
   end
-  return names, read
+  return seen
 end
 
 -- Gives up what silent instances hold; takes back what was missing. When something is due, requests look
@@ -197,8 +201,8 @@ local function collect(token)
   if limit.collected == 0 then
     limit.next_due = LATEST
   end
-  local names, read = records_to_see()
-  if not names then
+  local seen = records_to_see()
+  if not seen then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
     return
   end
@@ -207,22 +211,26 @@ local function collect(token)
     local units, at = take_back(bound)
     freed[b], next_due = units, min(next_due, at or next_due)
   end
-  for i, record in ipairs(read) do
-    local field = RECORD_PREFIX .. names[i]
-    local at, is_over, changed = give_up(record, freed)
-    if is_over then
-      records.removed[field] = true
+  for _, one in ipairs(seen) do
+    local due, gone = certainty.due_and_gone(one.gone, one.held)
+    local is_due = due <= limit.now
+    if is_due and not give_up(one, freed) then
+      certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
+      return
+    end
+    if gone <= limit.now then
+      records.removed[one.field] = true
       limit.instances = limit.instances - 1
       limit.visited = limit.visited - (limit.collected < limit.visited and 1 or 0)
     else
-      next_due, limit.collected = min(next_due, at), limit.collected + 1
-      if changed then
-        local text = sealed(field, write_record(record))
-        records.changed[field] = text
-        if field == records.own then
-          records.own_text = text
+      if is_due then
+        due = certainty.due_and_gone(one.gone, one.held)
+        records.changed[one.field] = one.text
+        if one.field == records.own then
+          records.own_text = one.text
         end
       end
+      next_due, limit.collected = min(next_due, due), limit.collected + 1
     end
   end
   for b, bound in ipairs(limit.bounds) do
@@ -554,7 +562,11 @@ local function answer(request, record, again, created)
   if not request.leaving and not again then
     record.until_ = limit.now + limit.lease
     record.gone = record.until_ + 2 * max(limit.interval, record.interval)
-    state.falls_due((certainty.due_and_gone(record)))
+    local held = {}
+    for b, one in ipairs(record.bounds) do
+      held[b] = one.units
+    end
+    state.falls_due((certainty.due_and_gone(record.gone, held)))
   end
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
