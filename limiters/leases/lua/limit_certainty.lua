@@ -239,10 +239,12 @@ end
 -- known a little longer: as long as its shortest charges count.
 function certainty.due_and_gone(gone, held)
   local first, shortest, longest = math.huge, math.huge, 0
-  for i, b in ipairs(limit.bounds) do
-    shortest = min(shortest, b.lasting)
+  for i = 1, #held do
+    local lasting = limit.bounds[i].lasting
+    shortest = lasting < shortest and lasting or shortest
     if held[i] ~= 0 then
-      first, longest = min(first, b.lasting), max(longest, b.lasting)
+      first = lasting < first and lasting or first
+      longest = lasting > longest and lasting or longest
     end
   end
   local start, all = max(gone, limit.kept_until), max(shortest, longest)

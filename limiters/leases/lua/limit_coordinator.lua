@@ -178,8 +178,8 @@ local function records_to_see()
         return nil
       end
       seen[#seen + 1] = { field = field, text = text, gone = gone, held = held }
-      for b, units in ipairs(held) do
-        sums[b] = sums[b] + units
+      for b = 1, most == limit.instances and #held or 0 do
+        sums[b] = sums[b] + held[b]
       end
     end
     if #found == 0 then
@@ -430,7 +430,7 @@ local function hear(record, request, uncertain)
     local one, said = record.bounds[b], request.bounds[b]
     one.given, one.granted = {}, 0
     one.spent, one.reserved = said.spent, said.reserved
-    one.need = idle and 0 or in_units(said.need, state.worth(bound), bound.whole)
+    one.need = idle and 0 or in_units(said.need, bound.worth, bound.whole)
     one.piece = bound.slots and 0 or said.piece
     one.ask = asks and not bound.slots and said.ask or 0
   end
@@ -459,7 +459,7 @@ local function pays_at_once(record, request, rights, asides)
         return false
       end
       local spent = ledger.total(state.ledger_of(bound), limit.now - state.counts_of(bound))
-      if units / bound.pool * (bound.pool * state.worth(bound) - spent) < one.ask then
+      if units / bound.pool * (bound.pool * bound.worth - spent) < one.ask then
         return false
       end
     end
@@ -536,7 +536,7 @@ local function serve_wants(request, record, rights, lots)
   grant(record, rights, lots)
   local pays, empty = true, false
   for b, bound in ipairs(limit.bounds) do
-    local enough = bound.slots or rights[b] * state.worth(bound) >= request.bounds[b].ask
+    local enough = bound.slots or rights[b] * bound.worth >= request.bounds[b].ask
     pays = pays and enough
     empty = empty
       or record.bounds[b].units == 0 and rights[b] > 0 and division.comes_soon(bound)

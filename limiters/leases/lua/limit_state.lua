@@ -346,10 +346,8 @@ end
 function state.some_records(place, most)
   local all, first = block(floor(place / BLOCK)), place % BLOCK
   local names, fields = {}, {}
-  for i = 1, #all do
-    if i > first and i <= first + most then
-      names[#names + 1], fields[#fields + 1] = all[i], RECORD_PREFIX .. all[i]
-    end
+  for i = first + 1, min(#all, first + most) do
+    names[i - first], fields[i - first] = all[i], RECORD_PREFIX .. all[i]
   end
   if #fields == 0 or records.forgotten then
     return names, {}
@@ -396,16 +394,15 @@ function state.ledger_of(b)
   return b.entries
 end
 
--- What one unit of a bound is worth.
-function state.worth(b)
-  return b.slots and 1 or state.in_force(b) / UNITS
-end
+local wholes -- the units of each bound; nil until they are asked for
 
--- Follows the number of slots in force. What instances hold beyond that, they release.
+-- Follows the capacity in force: what one unit is worth by that; and how many slots there are. What
+-- instances hold beyond these, they release.
 function state.resize(b)
-  local whole = b.slots and floor(state.in_force(b)) or UNITS
+  local in_force = state.in_force(b)
+  local whole = b.slots and floor(in_force) or UNITS
   b.pool = b.pool + whole - b.whole
-  b.whole = whole
+  b.whole, b.worth, wholes = whole, b.slots and 1 or in_force / UNITS, nil
 end
 
 function state.resize_all()
@@ -414,11 +411,13 @@ function state.resize_all()
   end
 end
 
--- The units of each bound.
+-- The units of each bound. Each visit asks for them: the list is made once, and never changed.
 function state.wholes()
-  local wholes = {}
-  for i, b in ipairs(limit.bounds) do
-    wholes[i] = b.whole
+  if not wholes then
+    wholes = {}
+    for i, b in ipairs(limit.bounds) do
+      wholes[i] = b.whole
+    end
   end
   return wholes
 end
