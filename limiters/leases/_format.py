@@ -542,8 +542,8 @@ def _record_length(bounds: str) -> str:
 
 def _glance() -> str:
     """Lua functions that read of a packed record what collecting needs: when its lease is over, and
-    its units of each bound (nil if a number cannot be one); and that take its units of a bound from
-    a packed record. Both are the first fields."""
+    its units of each bound (nil if a number cannot be one); and that replace these units. Both are
+    the first fields."""
     gone, units = SCANNED[0], SCANNED_BOUND[0]
     width = 8 * len(SCANNED_BOUND)
     return f"""
@@ -558,9 +558,13 @@ local function glance_record(packed, bounds)
   end
   return gone, held
 end
-local function without_units(packed, b)
-  local before = {8 * len(SCANNED)} + {width} * (b - 1)
-  return sub(packed, 1, before) .. string.rep('\\0', 8) .. sub(packed, before + 9)
+local function with_units(packed, held)
+  local parts, p = {{ sub(packed, 1, {8 * len(SCANNED)}) }}, {8 * len(SCANNED)}
+  for b = 1, #held do
+    parts[2 * b], parts[2 * b + 1] = struct.pack('<d', held[b]), sub(packed, p + 9, p + {width})
+    p = p + {width}
+  end
+  return table.concat(parts) .. sub(packed, p + 1)
 end"""
 
 

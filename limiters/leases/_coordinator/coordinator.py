@@ -230,13 +230,15 @@ class Coordinator:
 
     def _collect(self, limit: Limit, token: str) -> None:
         """Gives up instances that were silent for too long; takes back what was missing. When
-        something is due, requests look through some of the instances each, until all were seen."""
+        something is due, requests look through some of the instances each, the last ones first,
+        until all were seen."""
         if limit.now < limit.due:
             return
         if limit.collected == 0:
             limit.next_due = LATEST
-        start = limit.collected
-        some = list(limit.records.items())[start : start + MOST_VISITS]
+        end = len(limit.records) - limit.collected
+        start = max(0, end - MOST_VISITS)
+        some = list(limit.records.items())[start:end]
         if len(some) == len(limit.records) and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
             return
@@ -244,14 +246,15 @@ class Coordinator:
             bound.pool += sum(units for back, units in bound.returning if back <= limit.now)
             bound.returning = [one for one in bound.returning if one[0] > limit.now]
             limit.next_due = min([limit.next_due, *(back for back, _ in bound.returning)])
-        for name, record in some:
+        visited = limit.visited
+        for place, (name, record) in enumerate(some, start):
             for at, bound in enumerate(limit.bounds):
                 if certainty.returns_at(limit, record, at) <= limit.now:
                     bound.pool += record.holdings[at].units
                     record.holdings[at].units = 0
             if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
-                limit.visited -= limit.collected < limit.visited
+                limit.visited -= place < visited
             else:
                 limit.next_due = min(limit.next_due, self._due(limit, record))
                 limit.collected += 1

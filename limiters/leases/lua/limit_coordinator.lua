@@ -123,22 +123,13 @@ end
 
 -- Who holds what.
 
--- Adds to `freed` what comes back by now of what a silent instance holds, and takes that from it; `one`
--- is a record at a glance. False if the record is damaged.
+-- Adds to `freed` what comes back by now of what a silent instance holds, and takes that from it.
 local function give_up(one, freed)
-  local packed = unsealed(one.field, one.text)
-  if not packed then
-    return false
-  end
   for b, bound in ipairs(limit.bounds) do
-    local units = one.held[b]
-    if units ~= 0 and certainty.returns_at(one.gone, bound) <= limit.now then
-      freed[b], one.held[b] = freed[b] + units, 0
-      packed = without_units(packed, b)
+    if one.held[b] ~= 0 and certainty.returns_at(one.gone, bound) <= limit.now then
+      freed[b], one.held[b] = freed[b] + one.held[b], 0
     end
   end
-  one.text = sealed(one.field, packed)
-  return true
 end
 
 -- What was missing and comes back by now, of one bound; the others stay. When the first of these does.
@@ -157,19 +148,20 @@ local function take_back(bound)
   return freed, due
 end
 
--- Some records at a glance, from that which is to be looked at next; nil if one cannot be read, or if
--- these are all and do not sum to the limit.
+-- Some records at a glance, in front of those that were looked at before, and the place of the first
+-- one; nil if one cannot be read, or if these are all and do not sum to the limit.
 local function records_to_see()
   local seen, sums = {}, certainty.zeros()
   local most = min(MOST_VISITS, limit.instances - limit.collected)
   if most < 0 then
     return nil
   end
+  local place = limit.instances - limit.collected - most
   for _ = 1, MOST_VISITS do
     if #seen >= most then
       break
     end
-    local found, texts = state.some_records(limit.collected + #seen, most - #seen)
+    local found, texts = state.some_records(place + #seen, most - #seen)
     for i, name in ipairs(found) do
       local field = RECORD_PREFIX .. name
       local text = records.changed[field] or texts[i]
@@ -189,11 +181,12 @@ local function records_to_see()
   if most == limit.instances and not certainty.amounts_agree(sums, most) then
     return nil
   end
-  return seen
+  return seen, place
 end
 
 -- Gives up what silent instances hold; takes back what was missing. When something is due, requests look
--- through some of the instances each, until all were seen.
+-- through some of the instances each, the last ones first, until all were seen: so the names behind
+-- those that are left out, which take other places, are few.
 local function collect(token)
   if limit.now < limit.due then
     return
@@ -201,38 +194,43 @@ local function collect(token)
   if limit.collected == 0 then
     limit.next_due = LATEST
   end
-  local seen = records_to_see()
+  local seen, first = records_to_see()
   if not seen then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
     return
   end
-  local next_due, freed, count = limit.next_due, certainty.zeros(), limit.instances
+  local next_due, freed, left_out, visited = limit.next_due, certainty.zeros(), {}, limit.visited
   for b, bound in ipairs(limit.bounds) do
     local units, at = take_back(bound)
     freed[b], next_due = units, min(next_due, at or next_due)
   end
-  for _, one in ipairs(seen) do
+  for i, one in ipairs(seen) do
     local due, gone = certainty.due_and_gone(one.gone, one.held)
-    local is_due = due <= limit.now
-    if is_due and not give_up(one, freed) then
-      certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
-      return
-    end
-    if gone <= limit.now then
-      records.removed[one.field] = true
-      limit.instances = limit.instances - 1
-      limit.visited = limit.visited - (limit.collected < limit.visited and 1 or 0)
-    else
-      if is_due then
+    if due <= limit.now then
+      local packed = unsealed(one.field, one.text)
+      if not packed then
+        certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
+        return
+      end
+      give_up(one, freed)
+      if gone > limit.now then
         due = certainty.due_and_gone(one.gone, one.held)
-        records.changed[one.field] = one.text
+        local text = sealed(one.field, with_units(packed, one.held))
+        records.changed[one.field] = text
         if one.field == records.own then
-          records.own_text = one.text
+          records.own_text = text
         end
       end
+    end
+    if gone > limit.now then
       next_due, limit.collected = min(next_due, due), limit.collected + 1
+    else
+      local place = first + i - 1
+      records.removed[one.field], left_out[#left_out + 1] = true, place
+      limit.visited = limit.visited - (place < visited and 1 or 0)
     end
   end
+  limit.instances = limit.instances - #left_out
   for b, bound in ipairs(limit.bounds) do
     bound.pool = bound.pool + freed[b]
   end
@@ -241,10 +239,10 @@ local function collect(token)
     limit.due = next_due < LATEST and next_due or limit.now + state.span_of(limit)
     limit.collected = 0
   end
-  if limit.instances == count then
+  if #left_out == 0 then
     return
   end
-  state.clear_order()
+  state.leave_out(left_out)
   local queue = {}
   for _, one in ipairs(limit.queue) do
     if not records.removed[RECORD_PREFIX .. one.name] then

@@ -104,12 +104,13 @@ function permits.lives_on_permits(record, parts, limited)
   end
   for b = 1, #own do
     local bound, one = bounds[b], own[b]
-    local few, ease = 1, 1
+    local least, ease = one.piece, 1
     if limited then
-      few, ease = few_batches(bound, rates, holds), bound.ease
+      ease = bound.ease
+      least = least > 0 and few_batches(bound, rates, holds) * least or least
     end
     local worth = floor(parts[b] * ease) * bound.worth
-    if worth < few * one.piece or record.gathers and worth < one.ask then
+    if worth < least or record.gathers and worth < one.ask then
       return true
     end
   end

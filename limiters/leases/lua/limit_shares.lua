@@ -90,9 +90,12 @@ function shares.fill(fillings, demand, units, weights, order)
   end
 end
 
+local parts_of = {} -- what is known of it, by the whole
+
 -- In how many parts of a unit the use of a bound is counted.
 function shares.parts_of(whole)
-  return floor(USE_PARTS / whole)
+  parts_of[whole] = parts_of[whole] or floor(USE_PARTS / whole)
+  return parts_of[whole]
 end
 
 -- The level that divides what the others leave of `left` among those that the bound limits: a step of

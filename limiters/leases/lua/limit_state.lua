@@ -319,25 +319,25 @@ function state.add_to_order(place)
   new_blocks[number] = true
 end
 
--- Leaves out those that were given up. Only names are read, no records.
-function state.clear_order()
-  local kept, old = {}, {}
-  for number = 0, MAX_INSTANCES / BLOCK do
-    if #block(number) == 0 then
+-- Leaves out the instances at these places, which are in order. Only names are read, no records.
+function state.leave_out(places)
+  local kept, first, next_one = {}, floor(places[1] / BLOCK), 1
+  for number = first, MAX_INSTANCES / BLOCK do
+    local names = block(number)
+    if #names == 0 then
       break
     end
-    for _, name in ipairs(block(number)) do
-      if not records.removed[RECORD_PREFIX .. name] then
-        kept[#kept + 1] = name
+    for i = 1, #names do
+      if number * BLOCK + i - 1 == places[next_one] then
+        next_one = next_one + 1
+      else
+        kept[#kept + 1] = names[i]
       end
     end
-    old[#old + 1] = number
-  end
-  for _, number in ipairs(old) do
     blocks[number], new_blocks[number] = {}, true
-    for i = 1, BLOCK do
-      blocks[number][i] = kept[number * BLOCK + i]
-    end
+  end
+  for i = 1, #kept, BLOCK do
+    blocks[first + (i - 1) / BLOCK] = { unpack(kept, i, min(#kept, i + BLOCK - 1)) }
   end
 end
 
