@@ -202,7 +202,7 @@ class Learned:
                 raise ArgumentError("by", kind, "return the kind, which is hashable") from None
             if known is not None:
                 self._kinds.move_to_end(kind)
-            return KindOfCost(self, kind, self._estimate(known))
+            return KindOfCost(self, kind, self._estimate(known), learned=not self._is_cold(known))
 
     def known(self) -> list[LearnedKind]:
         """Return all kinds, the one used last first."""
@@ -300,20 +300,22 @@ class Learned:
 class KindOfCost:
     """The cost of one operation: of which kind it is, and its estimate."""
 
-    __slots__ = ("_learned", "estimate", "kind")
+    __slots__ = ("_costs", "estimate", "is_learned", "kind")
 
-    def __init__(self, learned: Learned, kind: Hashable, estimate: AnyCost) -> None:
-        self._learned = learned
+    def __init__(self, costs: Learned, kind: Hashable, estimate: AnyCost, *, learned: bool) -> None:
+        self._costs = costs
         self.kind = kind
         self.estimate = estimate
+        self.is_learned = learned
+        """Whether the estimate was learned, rather than given as `start`."""
 
     def learn(self, actual: AnyCost) -> None:
         """It was settled to `actual`."""
-        self._learned._note(self.kind, actual)
+        self._costs._note(self.kind, actual)
 
     def learners(self) -> Iterable[tuple[Learned, str]]:
         """Return the costs that learn from it, each with its dimension if it does not know that."""
-        return ((self._learned, ""),)
+        return ((self._costs, ""),)
 
 
 def _named(cost: AnyCost) -> Iterable[tuple[str, float]]:

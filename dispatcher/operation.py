@@ -215,6 +215,11 @@ def batch_of(operation: Operation) -> OperationBatch:
 one_cost = attrgetter("_cost")
 
 
+def has_learned_estimate(operation: Operation) -> bool:
+    """Whether the cost of `operation` is an estimate that was learned, rather than given."""
+    return is_learned(operation) and operation._kind.is_learned
+
+
 def is_learned(operation: Operation) -> bool:
     """Whether the cost of `operation` is learned."""
     return hasattr(operation, "_kind")

@@ -165,7 +165,7 @@ class Admission:
             raise self.explain(operation)
         if self._buffer.closed:
             raise self._stopped()
-        return self._costs.checked(operation._cost, operation._watcher._terms)
+        return self._costs.checked(operation)
 
     def _stopped(self) -> Exception:
         return ForkedError() if self._home.forked else BatcherStoppedError()

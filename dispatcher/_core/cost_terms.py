@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from weakref import WeakKeyDictionary
 
 from dispatcher._core.queues.buffer import NEVER
 from dispatcher._core.queues.learned_costs import LearnedCosts
 from dispatcher.errors import TooExpensiveError
+from dispatcher.learned import Learned
+from dispatcher.operation import Operation, has_learned_estimate
 from dispatcher.watcher import WatcherTerms
-from limiters._costs import AnyCost, Costs, checked_cost, is_covered
+from limiters._costs import AnyCost, Costs, checked_cost, greater, is_covered, lesser
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 from limiters.limits import BoundKind
@@ -29,6 +32,8 @@ class CostTerms:
         slots = {bound.dimension for bound in bounds if bound.kind is BoundKind.SLOTS}
         self.in_flight = frozenset(slots)
         """The dimensions that count calls in flight."""
+        self._largest: WeakKeyDictionary[Learned, AnyCost] = WeakKeyDictionary()
+        """The highest costs of operations whose batches have a cost that is learned."""
         self.learned = LearnedCosts()
         """The learned costs that its operations have taught."""
 
@@ -68,13 +73,33 @@ class CostTerms:
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""
-        cost = terms.present_batch_cost
+        learned = terms.learned_batch_cost
+        if learned is None:
+            return self._of_batch(terms.batch_cost)
+        kind, largest = learned.of(None), self._largest.get(learned, self.nothing)
+        cost = self._of_batch(kind.estimate)
+        return lesser(cost, self._left(largest)) if kind.is_learned else cost
+
+    def _of_batch(self, cost: AnyCost) -> AnyCost:
         return self.normal("batch_cost", cost) if cost else self.nothing
 
-    def checked(self, cost: AnyCost, terms: WatcherTerms) -> AnyCost:
-        """Return the `cost` of an operation for a watcher with these terms, in the form of the
-        limiter. Raise ArgumentError or TooExpensiveError if it could never be sent as it should."""
-        normal, batch_cost = self.normal("cost", cost), self.of_batch(terms)
+    def checked(self, operation: Operation) -> AnyCost:
+        """Return the cost of `operation` in the form of the limiter. Raise ArgumentError or
+        TooExpensiveError if it could never be sent as it should.
+
+        An estimate that was learned is at most what can be granted: if it were refused, no
+        settlement could ever correct it.
+        """
+        assert operation._watcher is not None
+        terms = operation._watcher._terms
+        normal, batch_cost = self.normal("cost", operation._cost), self.of_batch(terms)
+        learned = terms.learned_batch_cost
+        if has_learned_estimate(operation):
+            yields = learned is not None and learned.of(None).is_learned
+            normal = lesser(normal, self._left(self.nothing if yields else batch_cost))
+        if learned is not None:
+            self._largest[learned] = greater(self._largest.get(learned, self.nothing), normal)
+            batch_cost = self.of_batch(terms)
         refusal = self.refusal(normal, batch_cost)
         if refusal is not None:
             raise refusal
@@ -84,6 +109,10 @@ class CostTerms:
             if terms.max_operation_time is not None:
                 limits.check_longest_call("max_operation_time", terms.max_operation_time, whole)
         return normal
+
+    def _left(self, cost: AnyCost) -> AnyCost:
+        """The most that can be granted in addition to `cost`."""
+        return greater(self.nothing, self.most - cost)
 
     @property
     def _advice(self) -> str:

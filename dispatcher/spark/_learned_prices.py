@@ -84,6 +84,7 @@ class PackCost(KindOfCost):
     def __init__(self, charge: AnyCost, prices: LearnedPrices, besides: AnyCost, rows: int) -> None:
         self.estimate = charge
         self.kind = None
+        self.is_learned = True
         self._prices = prices
         self._besides = besides
         self._rows = rows

@@ -120,7 +120,8 @@ class AcquireQueue:
         """Wait until `cost` is granted, and charge it; False if that takes longer than `timeout`.
         If an exception interrupts the wait, nothing is charged."""
         try:
-            return self._take(cost, self._deadline(cost, timeout), receipt)
+            deadline = self._deadline(timeout)
+            return self._is_there(cost, receipt) or self._take(cost, deadline, receipt)
         except BaseException:
             receipt.cancel()
             raise
@@ -128,10 +129,18 @@ class AcquireQueue:
     async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
         """Wait and charge as `take` does, for coroutines."""
         try:
-            return await self._take_async(cost, self._deadline(cost, timeout), receipt)
+            deadline = self._deadline(timeout)
+            if self._is_there(cost, receipt):
+                return True
+            return await self._take_async(cost, deadline, receipt)
         except BaseException:
             receipt.cancel()
             raise
+
+    def _is_there(self, cost: AnyCost, receipt: Receipt) -> bool:
+        """Take the capacity if it is there and no caller waits. A cost that need not wait is no
+        demand: the limiter counts it as spent."""
+        return not self._line and self._limiter.take(cost, self, receipt)
 
     def _take(self, cost: AnyCost, deadline: float, receipt: Receipt) -> bool:
         gate: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -195,7 +204,7 @@ class AcquireQueue:
         if not is_covered(most, cost):
             raise ExceedsCapacityError(cost, most, windows=self._limiter.limits.tightest_windows)
 
-    def _deadline(self, cost: AnyCost, timeout: float | None) -> float:
+    def _deadline(self, timeout: float | None) -> float:
         if not self._limiter.started:
             raise ImproperOrderError("this limiter is not started; call start() first")
         return math.inf if timeout is None else self._clock.now() + timeout

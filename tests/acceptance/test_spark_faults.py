@@ -33,10 +33,11 @@ SIZES = {f"s{subject}": 50 for subject in range(20)} | {f"t{one}": 3 for one in 
 FEW_EACH = {f"t{subject}": 2 for subject in range(1_500)}
 CAPACITY = 4_000.0
 IN_DRIVER, IN_EXECUTORS = "local[{}]", "local-cluster[{},1,1024]"
-"""Masters with so many tasks at once."""
+"""Masters that run so many tasks at the same time."""
 MASTERS = sample([IN_DRIVER, IN_EXECUTORS], every=2)
 IN_FLIGHT = 2 * 8 * 25
-"""What may be on its way to the store at once, and arrive later than it was charged."""
+"""The calls that may be on their way to the store at one time, and arrive later than they were
+charged."""
 
 
 @pytest.fixture
@@ -74,8 +75,8 @@ def connect_server(tmp_path: Path) -> Iterator[ConnectServer]:
 
 
 def judge(scene: Scene, *, killed: int) -> None:
-    """Nothing lost, nothing out of order, nothing of one subject at once, nothing twice but what a
-    kill explains, no 429."""
+    """Nothing lost, nothing out of order, no two calls of one subject at the same time, nothing
+    twice but what a kill explains, no 429."""
     notes = scene.notes
     assert scene.lost == 0
     assert notes.out_of_order() == []
@@ -134,7 +135,7 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
         Path(setting.fail_once).touch()
         until(lambda: not Path(setting.fail_once).exists(), within=60)
 
-        # Redis is away for a while, and comes back with what it knew.
+        # Redis is away for a while, and comes back with its data.
         own_redis_that_saves.kill()
         own_redis_that_saves.start()
         driver.do("drain")

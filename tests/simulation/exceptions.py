@@ -20,8 +20,8 @@ class ShorterFirst(Weather):
 
     The span of an uncertain server is then that of the newcomers: what the holders have may be
     granted once more, until their lease has ended and its spending no longer counts. A holder that
-    comes back just before claims it all the same; whoever was granted it meanwhile may be cut off
-    just then, and goes on until the end of its own lease.
+    comes back just before claims it all the same; an instance that was granted it in between may be
+    cut off just then, and goes on until the end of its own lease.
     """
 
     def __init__(self, seed: int) -> None:
@@ -45,7 +45,7 @@ class ShorterFirst(Weather):
         """No default span covers what is out."""
 
     def odd_terms(self) -> Terms:
-        """Those of a newcomer whose lease is shorter."""
+        """Return the terms of a newcomer whose lease is shorter."""
         return self.short
 
     def server_fault(self, fault: str) -> None:
@@ -73,7 +73,7 @@ class ShorterFirst(Weather):
 
 
 class SplitBrain(Weather):
-    """X3: two servers are in charge at once; each has its clients, and some change sides.
+    """X3: two servers are in charge at the same time; each has its clients, and some change sides.
 
     Up to everything may be granted twice until the last client has left the old server, and a lease
     and its spending are over.
@@ -124,7 +124,7 @@ class SplitBrain(Weather):
         self.stayed.clear()
 
     def reached(self, request: Request, server: SimulatedServer) -> SimulatedServer:
-        """Those who stayed are served by the old one."""
+        """The instances that stayed are served by the old server."""
         stays = request.instance in self.stayed
         return self.old if stays and self.old is not None else server
 
@@ -147,7 +147,7 @@ class SmallSteps(Weather):
         self.greedy = self.random.random() < 0.2  # work that comes and goes makes shares move
         self.oversized = self.random.choice([0.1, 0.3, 0.6])
         self.stepped = 0.0
-        """By how much the clock was stepped since the last request."""
+        """The seconds by which the clock was stepped since the last request."""
         self.served = 0.0
         self.lost: deque[tuple[float, float]] = deque()
         """(when, how much) time was not believed."""

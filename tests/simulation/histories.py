@@ -13,7 +13,7 @@ from tests.simulation.stage import ENDLESS, Stage
 
 
 def late_copy_after_a_flush() -> float:
-    """An old copy of a request claims what somebody else holds by now."""
+    """An old copy of a request claims what another instance holds by now."""
     h = Stage(lease=5)
     a = h.server(vouches=True)
     x, y = h.player(), h.player(0)
@@ -66,7 +66,7 @@ def part_given_up_on_the_way() -> float:
 
 
 def part_given_up_waits_a_period() -> float:
-    """What a claim no longer contains was spent a moment ago."""
+    """An amount that a claim no longer contains was spent a moment ago."""
     h = Stage(lease=2)
     a, a2, b = h.server(vouches=True), h.server(), h.server()
     x, y = h.player(), h.player()
@@ -86,7 +86,7 @@ def part_given_up_waits_a_period() -> float:
 
 
 def part_given_up_astray() -> float:
-    """The same at a server that was certain all the time."""
+    """A claim gives up a part, at a server that was certain all the time."""
     h = Stage(lease=5)
     a, b = h.server(vouches=True), h.server()
     x = h.player()
@@ -115,7 +115,7 @@ def back_after_a_gap() -> float:
 
 
 def told_of_another_server() -> float:
-    """Somebody names another server, which was in charge in between."""
+    """An instance names another server, which was in charge in between."""
     h = Stage()
     a, b = h.server(vouches=True), h.server(vouches=True)
     x, y, z = h.player(), h.player(0), h.player()
@@ -155,7 +155,7 @@ def deleted_while_uncertain() -> float:
 
 
 def deleted_after_a_claim() -> float:
-    """What was claimed while uncertain is held for a lease, whatever the operator deletes."""
+    """A claim made while uncertain is held for a lease, whatever the operator deletes."""
     h = Stage(lease=3)
     a = h.server(vouches=True)
     x, z = h.player(), h.player()
@@ -170,7 +170,7 @@ def deleted_after_a_claim() -> float:
 
 
 def permit_after_failover() -> float:
-    """Nobody knows of a permit after a failover, so it must end with the leases."""
+    """No server has a record of a permit after a failover, so it must end with the leases."""
     h = Stage(lease=0.2, interval=0.05)
     a, b = h.server(), h.server()
     x, y = h.player(0), h.player()
@@ -242,7 +242,7 @@ def older_terms_after_a_failover() -> float:
 
 
 def older_state_in_place() -> float:
-    """The same process got an older state: somebody holds more than it knows of."""
+    """One server process got an older state: an instance holds more than that state contains."""
     h = Stage()
     a = h.server(vouches=True)
     w, x, y, z = h.player(0), h.player(), h.player(), h.player()

@@ -17,7 +17,7 @@ FORGIVEN = 1e-6
 
 @dataclass(frozen=True)
 class Limited:
-    """What is limited, as a storm has chosen it: a window of a rate, or a number of calls."""
+    """One bound of the limit that a storm has chosen: a window of a rate, or a number of calls."""
 
     dimension: str
     capacity: float
@@ -32,7 +32,7 @@ class Limited:
     """Whether a call that lasts longer counts no more."""
 
     def cost(self, cost: Mapping[str, float] | float) -> float:
-        """What a cost takes of it."""
+        """Return the part of a cost that counts in this bound."""
         return cost.get(self.dimension, 0.0) if isinstance(cost, Mapping) else cost
 
 
@@ -72,7 +72,7 @@ class Haste:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found."""
+    """Findings of a judge: windows that were over, and instances that waited too long."""
 
     windows: int
     over: int
@@ -88,7 +88,7 @@ class Judgement:
 
     @property
     def holds(self) -> bool:
-        """Whether no window was over, and everybody got something in time."""
+        """Whether no window was over, and each instance got something in time."""
         return not (self.over or self.stalled)
 
     def __str__(self) -> str:
@@ -193,7 +193,7 @@ def judge_bounds(
 
 
 def worst_of(judgements: Sequence[Judgement]) -> Judgement:
-    """Those of all bounds as one."""
+    """Return the findings of all bounds as one."""
     worst = max(judgements, key=lambda one: one.worst)
     return Judgement(
         sum(one.windows for one in judgements),

@@ -41,7 +41,7 @@ LOOKS = 4
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What is to be known of one instance to judge how long it may wait."""
+    """The facts about one instance from which it is judged how long it may wait."""
 
     periods: float
     """For how many periods its fair share has to accumulate to make up for its next batch."""
@@ -71,7 +71,7 @@ class Liveness:
         self.cluster = cluster
         self.stalled: list[str] = []
         self.waits = 0
-        """How many times somebody had to wait, and got something."""
+        """How many times an instance had to wait, and got something."""
         self._since: dict[str, float] = {}
         self._facts: dict[str, tuple[object, ...]] = {}
         self._bounds: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Liveness:
         self._few = FEW_BATCHES.get(rates, FEW_OF_SEVERAL)
 
     def start(self) -> None:
-        """From now on."""
+        """Watch the cluster from this moment."""
         self.cluster.listeners.append(self._heard)
         self.cluster.at(self.cluster.now, self._look)
 
@@ -191,7 +191,7 @@ class Liveness:
 
 
 def amount_of(cost: Mapping[str, float] | float, bound: Bound) -> float:
-    """What a cost takes of a bound."""
+    """Return the part of a cost that counts in a bound."""
     return cost.get(bound.dimension, 0.0) if isinstance(cost, Mapping) else cost
 
 

@@ -23,7 +23,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def set_to(target: object, name: str, value: Any) -> Mutant:
-    """Replaces one function."""
+    """A mistake that replaces one function of the product."""
     return lambda patch: patch.setattr(target, name, value)
 
 
@@ -87,7 +87,7 @@ def rounded_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_lost_on_release(patch: pytest.MonkeyPatch) -> None:
-    """What an instance gives back of slots is nobody's, and nobody counts them all."""
+    """Slots that an instance gives back belong to no instance, and their sum is never counted."""
     release = Coordinator._release
 
     def mutant(self: Coordinator, limit: Limit, at: int, *rest: Any) -> None:
@@ -138,7 +138,7 @@ def clock_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """What was not believed is not remembered."""
+    """A request that was not believed is not remembered."""
     store = Coordinator._store_time
     patch.setattr(
         Coordinator, "_store_time", lambda self, server, now, skew: store(self, server, now, 0)

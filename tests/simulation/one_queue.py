@@ -1,4 +1,4 @@
-"""What one queue for everybody does with the same calls, first come, first served. Limiters that
+"""One queue for all callers, with the same calls, first come, first served. Limiters that
 share several bounds are compared with it: calls of different cost cannot fill all of these."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FORGIVEN = 1e-9
 """The share of a bound that sums of floats may be off by."""
 
 Called = tuple[Sequence[float], float]
-"""What a call costs of each bound, and for how many seconds it runs."""
+"""The cost of a call in each bound, and the seconds for which it runs."""
 
 
 def starts(limits: Limits, calls: Iterable[Called]) -> Iterator[float]:
@@ -30,7 +30,8 @@ def starts(limits: Limits, calls: Iterable[Called]) -> Iterator[float]:
 
 
 class _Room:
-    """What counts in one bound. Times never go back: what has expired never counts again."""
+    """The calls that count in one bound. Times never go back: what has expired never counts
+    again."""
 
     def __init__(self, bound: Bound) -> None:
         self._bound = bound

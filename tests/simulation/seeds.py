@@ -38,7 +38,7 @@ HEADER = "\t".join(field.name for field in fields(Block)) + "\n"
 
 
 def append(path: Path, block: Block) -> None:
-    """Write a line."""
+    """Write a line for seeds that have run."""
     lines.append(path, HEADER, block.line())
 
 

@@ -15,7 +15,7 @@ FAST = 1.002
 
 @dataclass(frozen=True)
 class Change:
-    """From when on, from how much, to how much, and by how much a second; 0 for at once."""
+    """From when on, from how much, to how much, and by how much a second; 0 means immediately."""
 
     at: float
     start: float
@@ -23,7 +23,7 @@ class Change:
     rate: float
 
     def in_force(self, now: float) -> float:
-        """What is in force at that time at most."""
+        """Return the largest capacity that may be in force at that time."""
         if self.rate <= 0 or self.goal <= self.start:
             return self.goal
         return min(self.goal, self.start + self.rate * (now - self.at) * FAST)
@@ -38,7 +38,7 @@ class Change:
 
 
 class SetCapacities:
-    """Of one bound."""
+    """The capacities that operators have set for one bound."""
 
     def __init__(self, capacity: float, *, slots: bool) -> None:
         self.changes = [Change(0.0, capacity, capacity, 0.0)]

@@ -13,7 +13,7 @@ class Settled(Weather):
     """A mixin in front of a kind of weather: estimates are upper bounds."""
 
     def work(self) -> Work:
-        """What one instance has to do; its calls cost less than was estimated, most of them."""
+        """Return the work of one instance; most of its calls cost less than was estimated."""
         random, work = self.random, super().work()
         own = Random(random.random())
         parts = random.choice([[0.0, 0.2, 1.0], [0.2], [0.1, 0.5, 1.0], [1.0]])

@@ -53,7 +53,7 @@ def _say(player: Player, server: SimulatedServer, now: float) -> Reply:
 
 
 def _tell(player: Player, server: SimulatedServer, now: float) -> None:
-    """The same, and it receives the reply."""
+    """Say it, and let the instance receive the reply."""
     player.share.answered(_say(player, server, now), now, now)
 
 

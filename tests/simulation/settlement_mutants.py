@@ -32,7 +32,7 @@ def refunded_from_what_is_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def refunds_are_sent_twice(patch: pytest.MonkeyPatch) -> None:
-    """What was refunded is refunded with the next request too."""
+    """A refund is sent again with the next request."""
     compose = PermitCorrections.compose
     sent: dict[int, Any] = {}
 
@@ -72,7 +72,7 @@ def debts_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def debts_of_others_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """What is owed to those to whom entries went is not sent."""
+    """An excess of entries that were handed over is not sent."""
     correct = _bound_share.RateShare.correct
 
     def mutant(self: _bound_share.RateShare, now: float) -> Any:
@@ -83,7 +83,7 @@ def debts_of_others_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_nobody_estimated_stays_here(patch: pytest.MonkeyPatch) -> None:
-    """What a call costs that was estimated to cost nothing counts only where it ran."""
+    """The cost of a call that was estimated to cost nothing counts only where it ran."""
     patch.setattr(WindowLedger, "_kept_of", lambda self, entry, cost, now: cost)
 
 
@@ -127,7 +127,7 @@ def running_calls_go_along(patch: pytest.MonkeyPatch) -> None:
 
 
 def running_calls_count_as_settled(patch: pytest.MonkeyPatch) -> None:
-    """What an answer that streams has cost so far is taken for all that it will cost."""
+    """The cost of a streaming answer so far is taken for its whole cost."""
 
     def mutant(entry: BudgetEntry) -> float:
         return entry.estimated if entry.actual is None else entry.actual

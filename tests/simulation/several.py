@@ -30,7 +30,7 @@ class Several(Weather):
             dimensions["calls"] = self._calls(random.choice([1, 2, 3, 5, 12]))
         self.outlasting = all(one.lax for one in self.limited if one.slots or one.at_end)
         """Whether calls may last longer than they should: not if they count as long as they last,
-        since nobody waits for that long after a kill."""
+        since no test waits for that long after a kill."""
         return Limits(**dimensions)
 
     def _calls(self, n: int) -> InFlight:
@@ -55,7 +55,7 @@ class Several(Weather):
         return Rate(capacity, period, also, counts=counts, max_operation_time=self.longest)
 
     def work(self) -> Work:
-        """What one instance has to do."""
+        """Return the work of one instance."""
         random, end = self.random, self.end
         costs = [self._cost() for _ in range(random.choice([1, 2, 2, 3]))]
         outlasting = self.outlasting and random.random() < 0.3
@@ -71,7 +71,8 @@ class Several(Weather):
         )
 
     def _cost(self) -> dict[str, float] | float:
-        """At least so much of one dimension that a storm has no more than so many spendings."""
+        """Return a cost that is large enough in one dimension that a storm has only so many
+        spendings."""
         random = self.random
         large = random.random() < self.oversized / 2
         part = random.choice([0.3, 0.7, 1.0]) if large else random.choice([0.01, 0.05, 0.2])

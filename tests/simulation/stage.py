@@ -1,6 +1,6 @@
 """A stage for directed histories: servers and instances without a network, moved step by step.
 
-Instances spend all that they may at once, without a pace: what is exact must not depend on it.
+Instances spend all that they may immediately, without a pace: what is exact must not depend on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from limiters.testing import SimulatedServer
 ENDLESS = 1e9
 
 PIECES = 10
-"""In so many pieces a limit is spent."""
+"""The number of pieces in which a limit is spent."""
 
 
 class Player:
@@ -59,7 +59,7 @@ class Player:
         return self.share.compose(now)
 
     def hear(self, reply: Reply, now: float, sent_at: float | None = None) -> Kind:
-        """Follows a reply."""
+        """Let an instance follow a reply."""
         self.share.answered(reply, now if sent_at is None else sent_at, now)
         self.spend(now)
         return reply.kind
@@ -127,7 +127,7 @@ class Stage:
             reply = server.sync(player.send(now), now)
             if player.hear(reply, now) not in (Kind.CHALLENGE, Kind.RETRY):
                 return reply
-        raise AssertionError(f"sent back for ever: {reply}")
+        raise AssertionError(f"sent back without end: {reply}")
 
     def run(
         self,
@@ -149,8 +149,8 @@ class Stage:
                 player.spend(now)
 
     def give_up_part(self, player: Player, server: SimulatedServer, now: float) -> None:
-        """It gives up a half in a request that only leads to a challenge: it is gone from it, and
-        the next claim tells so."""
+        """It gives up a half in a request that only leads to a challenge: the half is no longer its
+        own, and the next claim says so."""
         player.keep(player.share.units // 2)
         assert player.hear(server.sync(player.send(now), now), now) is Kind.CHALLENGE
 

@@ -35,7 +35,7 @@ def shorter_first(seed: int) -> Judgement:
 
 
 def split_brain(seed: int) -> Judgement:
-    """Two servers are in charge at once, again and again: exception X3."""
+    """Two servers are in charge at the same time, again and again: exception X3."""
     return SplitBrain(seed).run()
 
 
@@ -45,7 +45,7 @@ def small_steps(seed: int) -> Judgement:
 
 
 def several_every_fault(seed: int) -> Judgement:
-    """The same with several bounds: windows within windows, costs that count from the end of a
+    """Every fault, with several bounds: windows within windows, costs that count from the end of a
     call, and calls in flight."""
     return several(Weather)(seed).run()
 

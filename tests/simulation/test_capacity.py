@@ -87,9 +87,9 @@ def test_c1_no_window_over_and_98_percent_used_with_backlog(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_c4_dear_among_cheap_all_go_in_bounded_time(seed: int) -> None:
+def test_c4_expensive_among_cheap_all_go_in_bounded_time(seed: int) -> None:
     starts = run(seed, 100, [1, 1, 1, 40, 100], 1, 60.0)
     assert verify(starts.log, 100).holds
     assert {entry.cost for entry in starts.log} == {1, 40, 100}
     gaps = [later.at - entry.at for entry, later in itertools.pairwise(starts.log)]
-    assert max(gaps) <= 2.5  # all that a dear one needs is two periods
+    assert max(gaps) <= 2.5  # all that an expensive one needs is two periods

@@ -193,7 +193,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.crank.flush()
 
     def live(self) -> set[Operation]:
-        """What the operations themselves say of their state."""
+        """Return the operations that are live by their own state."""
         return {
             o
             for o in self.made
@@ -264,8 +264,8 @@ class CoreMachine(RuleBasedStateMachine):
 
 
 class CoreMachineOfSeveralDimensions(CoreMachine):
-    """The same laws where costs have several dimensions and batches cost something themselves; and
-    at most three callbacks run, abandoned ones included (law N1)."""
+    """The laws of the core where costs have several dimensions and batches cost something
+    themselves; and at most three callbacks run, abandoned ones included (law N1)."""
 
     batch_cost = Costs({"a": 1, "calls": 1})
     call = Costs({"calls": 1})

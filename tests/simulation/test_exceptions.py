@@ -1,4 +1,4 @@
-"""What cannot be closed from one side: each exception that the docs name, with its bound."""
+"""Exceptions that cannot be closed from one side: each one that the docs name, with its bound."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_x2_the_holder_claims_again_and_the_newcomer_is_cut_off() -> None:
     assert 1 + 6.006 < max(over(h)) <= 1 + 6.006 + 0.5
 
 
-def test_x3_two_servers_in_charge_at_once() -> None:
+def test_x3_two_servers_in_charge_at_the_same_time() -> None:
     h = Stage()
     a = h.server(vouches=True)
     x, z = h.player(), h.player()

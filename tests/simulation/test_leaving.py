@@ -25,7 +25,7 @@ def test_c2_what_may_start_after_the_end_is_covered_and_no_more(
     batch = x.share.ledger.charge(pledged, 0.2, x.share.tenure)
     a.set_terms(0.25, capacity=capacity)
     x.share.look_again()
-    if capacity > 100:  # it hears of that; not of a lower one
+    if capacity > 100:  # it gets that capacity; not a lower one
         x.backlog = 0
         h.go(x, a, 0.26)
     a.sync(x.share.leave(0.3), 0.3)

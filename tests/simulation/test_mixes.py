@@ -1,5 +1,5 @@
 """V4, V5 and C6: instances that share the limits of an API, with calls of different cost, use
-hardly less than one queue for everybody would, and each its part."""
+hardly less than one queue for all would, and each instance gets its part."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ LASTING = (0.2, 1.0)
 
 @dataclass(frozen=True)
 class Mix:
-    """What prompts cost in tokens, for an equal part of the instances each; and what the API
-    allows."""
+    """The tokens of prompts, for an equal part of the instances each; and the limits of the API."""
 
     prompts: Sequence[Sequence[int]]
     tokens: int = 9_000
@@ -40,7 +39,7 @@ class Mix:
         )
 
     def work_of(self, number: int, seed: int) -> MixedCalls:
-        """What an instance has to do."""
+        """Return the work of an instance."""
         costs: list[dict[str, float]] = [
             {"requests": 1, "tokens": tokens, "calls": 1}
             for tokens in self.prompts[number % len(self.prompts)]
@@ -99,7 +98,7 @@ def jain(shares: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Result:
-    """What instances did from START on."""
+    """Results of the instances from START on."""
 
     used: float
     """Of the bound that binds, as a part of what one queue uses."""

@@ -14,7 +14,7 @@ from tests.simulation.storms import STORMS
 EXACT = 1 + 1e-6
 
 SEEDS = range(2, 62)
-"""Of the storms that look for a mistake; seed 1 takes long."""
+"""Seeds of the storms that look for a mistake; seed 1 takes long."""
 
 FOUND_BY_HISTORY: list[tuple[str, Mutant, Callable[[], float]]] = [
     ("nothing comes along", mutants.nothing_comes_along, histories.handed_over_after_spending),
@@ -34,7 +34,11 @@ FOUND_BY_HISTORY: list[tuple[str, Mutant, Callable[[], float]]] = [
     ("any nonce", mutants.nonce_of_any_takeover, histories.late_claim_after_a_second_flush),
     ("first statement", mutants.first_statement_stays, histories.part_given_up_on_the_way),
     ("the same when certain", mutants.first_statement_stays, histories.part_given_up_astray),
-    ("returns at once", mutants.missing_returns_at_once, histories.part_given_up_waits_a_period),
+    (
+        "returns immediately",
+        mutants.missing_returns_at_once,
+        histories.part_given_up_waits_a_period,
+    ),
     ("no gap rule", mutants.no_gap_rule, histories.back_after_a_gap),
     ("other servers", mutants.other_servers_ignored, histories.told_of_another_server),
     ("delete, period", mutants.deletes_without_the_period, histories.deleted_while_held),
@@ -97,7 +101,7 @@ def test_a_rule_taken_out_is_found_by_storms(
         pytest.param(mutants.clock_believed, "small-steps", 28, marks=pytest.mark.long),
     ],
 )
-def test_a_rule_taken_out_is_found_beside_an_exception(
+def test_a_rule_taken_out_is_found_in_storms_of_an_exception(
     mutant: Mutant, storm: str, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)

@@ -26,7 +26,7 @@ from tests.simulation.storms import STORMS
 EXACT = 1 + 1e-6
 
 KNOWN_AFTER = 0.6
-"""Seconds after its end in which a debt of a permit is told: a sync interval, and the way."""
+"""Seconds after its end in which a debt of a permit is reported: a sync interval, and the way."""
 
 FOUND: list[tuple[str, Mutant, Callable[[], float]]] = [
     (
@@ -47,7 +47,7 @@ FOUND: list[tuple[str, Mutant, Callable[[], float]]] = [
         histories.debt_of_what_was_handed_over,
     ),
     (
-        "debt nobody estimated",
+        "debt that was not estimated",
         mutants.what_nobody_estimated_stays_here,
         histories.debt_of_what_nobody_estimated,
     ),
@@ -143,7 +143,7 @@ def windows_of(cluster: SimulatedCluster) -> list[tuple[float, float]]:
 
 def reachable(estimates: float) -> float:
     """The part of a limit that can be used which is worth so many estimates, in whole calls. While
-    `others` run, the next one begins if its own estimate is free beside theirs.
+    `others` run, the next one begins if its own estimate is free in addition to theirs.
 
     >>> [round(reachable(estimates), 2) for estimates in (2, 5, 6, 100)]
     [0.56, 0.67, 0.74, 0.77]
@@ -179,8 +179,8 @@ def reachable(estimates: float) -> float:
 def test_z_capacity_that_was_not_spent_is_used(
     instances: int, estimates: float, of_each: float
 ) -> None:
-    """At least 0.95 of what a ledger that is worth so many estimates lets anybody use: that of a
-    share, or of the whole limit where permits serve it. For large ones that is 0.774; without
+    """At least 0.95 of what a ledger that is worth so many estimates lets its instances use: that
+    of a share, or of the whole limit where permits serve it. For large ones that is 0.774; without
     settlement it would be 0.22."""
     cluster = cluster_of(instances, estimates, [ACTUAL / ESTIMATE])
     end = 40.0
@@ -216,7 +216,7 @@ def test_z2_estimates_that_are_too_low_are_over_by_what_was_in_flight(
 
 
 class Unestimated:
-    """A backlog of calls that cost a request, and tokens which only their ends tell."""
+    """A backlog of calls that cost a request, and tokens which are known only at their end."""
 
     def __init__(self, tokens: float, estimated: float = 0.0) -> None:
         self.piece = Costs({"requests": 1, "tokens": estimated})
@@ -224,23 +224,23 @@ class Unestimated:
         self.lasts = 0.2
 
     def waiting(self, now: float) -> AnyCost:
-        """Endless."""
+        """The backlog never ends."""
         return self.piece * 1000
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """Nothing changes."""
+        """A backlog that never ends does not change."""
 
 
 LONG = 4.0
 
 HEARD_AFTER = 1.0
-"""Seconds after its end in which others hear of a call: a sync interval of its instance and one of
-theirs, the way, and the permit that was granted to them before."""
+"""Seconds after its end in which other instances learn of a call: a sync interval of its instance
+and one of theirs, the way, and the permit that was granted to them before."""
 
 
 def starts_in_full_windows(cluster: SimulatedCluster, tokens: float) -> int:
-    """How many calls began although calls that all could know of had used the tokens of the window
-    up."""
+    """How many calls began although calls that had been reported to all instances had used the
+    tokens of the window up."""
     calls = sorted(
         (one.start, one.end, cast(Costs, one.cost).amount("tokens")) for one in cluster.calls
     )
@@ -266,7 +266,7 @@ def starts_in_full_windows(cluster: SimulatedCluster, tokens: float) -> int:
     ],
     ids=["permits", "shares", "some estimate it", "permits of eight"],
 )
-def test_z2_what_nobody_estimated_holds_all_instances_back(
+def test_z2_what_was_not_estimated_holds_all_instances_back(
     requests: int, actual: float, estimates: Sequence[float]
 ) -> None:
     limits = Limits(requests=Rate(requests, per=LONG), tokens=Rate(100, per=LONG))

@@ -31,7 +31,7 @@ CALL = {"calls": 1}
 
 
 class Player:
-    """An instance that starts all the calls it may, at once."""
+    """An instance that starts all the calls it may, immediately."""
 
     def __init__(self, scene: Scene, name: str) -> None:
         self.scene = scene
@@ -73,7 +73,7 @@ class Player:
         raise AssertionError("there is no end")
 
     def ends(self, now: float) -> None:
-        """What is over ends; it is said twice, as after a batch was abandoned."""
+        """Calls that are over end; each end is reported twice, as after a batch was abandoned."""
         for end, spend in self.running:
             if end <= now:
                 spend.ended(now)
@@ -91,7 +91,7 @@ class Scene:
         self.calls: list[Call] = []
 
     def cost(self, amounts: Mapping[str, float]) -> AnyCost:
-        """As the limit adds costs up."""
+        """Add costs up as the limit does."""
         return self.limits.normal("cost", Costs(amounts))
 
     def worst(self, at: int, capacity: float, period: float | None = None) -> float:
@@ -119,7 +119,7 @@ def spent_at_once() -> float:
 
 
 def handed_over() -> float:
-    """One spends everything, and gives half of its requests to another at once."""
+    """One spends everything, and immediately gives half of its requests to another."""
     scene = Scene(requests=Rate(100, per=1), tokens=Rate(1_000, per=1))
     one, other = Player(scene, "one"), Player(scene, "other")
     much = {"requests": 1_000, "tokens": 10_000}
@@ -285,7 +285,7 @@ def history_of_one_dimension(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_counted_by_increments(patch: pytest.MonkeyPatch) -> None:
-    """A call is counted down whenever somebody says that it has ended."""
+    """A call is counted down whenever its end is reported."""
     running = {"calls": 0.0}
     enter, ended = SlotLedger.enter, CallEntry.ended
 

@@ -1,5 +1,5 @@
-"""Whole Batchers under several limits at once, in one process: nothing over, and hardly less used
-than by one queue for everybody (laws V1, V4, N1)."""
+"""Whole Batchers under several limits together, in one process: nothing over, and hardly less used
+than by one queue for all (laws V1, V4, N1)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def total(costs: Iterable[AnyCost]) -> Costs:
 
 @dataclass
 class Log:
-    """What a server sees of its calls."""
+    """Record the calls that a server sees."""
 
     calls: list[SpentCall] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ class Traffic:
 def first_come_first_served(
     limits: Limits, calls: Iterable[Costs], lasts: Callable[[], float], seconds: float
 ) -> Log:
-    """One queue for everybody that starts each call as soon as all bounds have room for it."""
+    """One queue for all that starts each call as soon as all bounds have room for it."""
     log, now = Log(), 0.0
     spent: dict[Bound, list[tuple[float, float]]] = defaultdict(list)
     for cost in calls:
@@ -155,8 +155,8 @@ def prompts(name: str, sizes: Sequence[int]) -> list[Costs]:
 def compared(
     limits: Limits, queues: Sequence[list[Costs]], full: int, binding: str, seconds: float
 ) -> tuple[float, Traffic]:
-    """What Batchers use of a dimension, each with one of the `queues`, as a share of what one queue
-    for everybody uses, first come first served, of the same operations in full batches."""
+    """Return how much Batchers use of a dimension, each with one of the `queues`, as a share of
+    what one queue for all uses, first come first served, of the same operations in full batches."""
     call = Costs({"requests": 1, "calls": 1})
     dice = random.Random(5)
 
@@ -292,7 +292,8 @@ def paid_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def kept_between_flushes(patch: pytest.MonkeyPatch) -> None:
-    """What a flush could not use of one dimension, since another was lacking, stays set aside."""
+    """An amount of one dimension that a flush could not use, since another was lacking, stays set
+    aside."""
     patch.setattr(LedgerOfBounds, "release", lambda self, amount: None)
 
 

@@ -71,7 +71,7 @@ def busy(cluster: SimulatedCluster, slots: int, start: float, end: float) -> flo
 
 
 def in_flight_at_once(cluster: SimulatedCluster, of: str, number: int) -> float:
-    """When so many calls of an instance ran at once for the first time."""
+    """When so many calls of an instance ran at the same time for the first time."""
     calls = [one for one in cluster.calls if one.instance == of]
     steps = sorted([*((one.start, 1) for one in calls), *((one.end, -1) for one in calls)])
     sums = itertools.accumulate(step for _, step in steps)
@@ -189,7 +189,7 @@ BUSY = [
 
 
 @pytest.mark.parametrize(("slots", "instances", "shortest", "longest"), BUSY)
-def test_n5_slots_are_busy_and_everybody_has_a_turn(
+def test_n5_slots_are_busy_and_each_instance_has_a_turn(
     slots: int, instances: int, shortest: float, longest: float
 ) -> None:
     cluster = cluster_of(slots, longest)
@@ -215,7 +215,7 @@ def test_c9_n1_fewer_slots_are_followed_and_more_are_used(lowered: int) -> None:
     cluster.set_capacity(lowered)
     cluster.run(20)
     assert judged(cluster, 50, longest).holds
-    # When all that ran have ended, and all have heard of it.
+    # All calls that ran have ended, and all instances have been notified.
     late = [one for one in cluster.calls if one.start > 8 + 2 * INTERVAL + longest + 0.1]
     limited = Limited("calls", lowered, longest, slots=True)
     assert judge_bounds([limited], late, [[(0.0, lowered)]], [[]], 0.0).holds

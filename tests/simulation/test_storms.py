@@ -1,4 +1,4 @@
-"""C1, C2, C8 and C9 under every fault at once, judged by a judge of its own."""
+"""C1, C2, C8 and C9 under all faults together, judged by a judge of its own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_x1_a_return_grants_at_most_what_was_free(seed: int, least: int) -> None
         *seeds(3, of=range(10), storm="small-steps"),
     ],
 )
-def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, seed: int, least: int) -> None:
+def test_x2_x3_x4_grant_no_more_than_their_bounds(storm: str, seed: int, least: int) -> None:
     found = _judged(storm, seed)
     assert found.windows >= least
     if (storm, seed) in NEEDED:
@@ -85,7 +85,7 @@ def test_v1_n1_n3_no_bound_is_over_in_any_storm(storm: str, seed: int, least: in
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("storm", "seed"), tuples([("every-fault", 8), ("changes", 8)], every=2))
-def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str, seed: int) -> None:
+def test_c4_c5_no_instance_waits_for_longer_than_its_share_allows(storm: str, seed: int) -> None:
     """Many have to wait there."""
     assert _judged(storm, seed).waits >= 20
 
@@ -105,12 +105,12 @@ def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str, seed: i
         pytest.param(201, id="a capacity that falls to a tenth", marks=pytest.mark.long),
     ],
 )
-def test_c4_c5_nobody_waits_too_long_where_somebody_once_did(seed: int) -> None:
+def test_c4_c5_no_instance_waits_too_long_where_one_once_did(seed: int) -> None:
     assert _judged("changes", seed).waits
 
 
 def _judged(storm: str, seed: int) -> Judgement:
-    """What was found: no window was over, and nobody waited too long."""
+    """The expected findings: no window was over, and no instance waited too long."""
     judged = STORMS[storm](seed)
     assert judged.holds, judged
     return judged
@@ -148,7 +148,7 @@ def test_the_judge_allows_what_an_exception_names() -> None:
     assert (found.over, found.worst_at, found.excepted) == (1, 5.2, 1)
 
 
-def test_the_judge_allows_what_comes_too_early_by_as_much_as_is_said() -> None:
+def test_the_judge_allows_what_comes_too_early_by_as_much_as_is_stated() -> None:
     spent = [(0.0, 100.0), (0.8, 40.0), (5.0, 100.0), (5.6, 40.0), (9.0, 100.0), (9.8, 40.0)]
     found = judge(spent, [(0.0, 100.0)], [(0.0, 1.0)], 0.0, hastes=[Haste(0.0, 6.0, 0.3)])
     assert (found.over, found.excepted) == (2, 1)

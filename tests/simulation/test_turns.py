@@ -36,7 +36,7 @@ def longest_wait(cluster: SimulatedCluster, name: str, start: float, end: float)
         every=3,
     ),
 )
-def test_c4_c5_large_batches_that_do_not_fill_the_limit_starve_nobody(
+def test_c4_c5_large_batches_that_do_not_fill_the_limit_starve_no_other(
     pieces: tuple[float, ...], small: float, least: float
 ) -> None:
     cluster = cluster_with(*pieces)

@@ -119,7 +119,7 @@ def test_c1_c5_c6_a_backlog_uses_the_limit_fairly_and_cheaply(
         pytest.param(19, marks=[pytest.mark.thorough, pytest.mark.long]),
     ],
 )
-def test_c5_one_busy_beside_light_ones_gets_the_rest(light: int) -> None:
+def test_c5_one_busy_among_light_ones_gets_the_rest(light: int) -> None:
     cluster = cluster_of(1000, 20, 1, 1)
     for number in range(light):
         cluster.add(f"light{number}", Trickle(1, rate=1))
@@ -130,7 +130,7 @@ def test_c5_one_busy_beside_light_ones_gets_the_rest(light: int) -> None:
 
 
 @pytest.mark.parametrize("light", [1, 3])
-def test_c5_three_busy_beside_light_ones_on_20_000(light: int) -> None:
+def test_c5_three_busy_among_light_ones_on_20_000(light: int) -> None:
     cluster = cluster_of(20_000, 20, 3, 100)
     for number in range(light):
         cluster.add(f"light{number}", Trickle(100, rate=1000))
@@ -141,7 +141,7 @@ def test_c5_three_busy_beside_light_ones_on_20_000(light: int) -> None:
 
 
 @pytest.mark.parametrize(("part", "least"), [(1.0, 0.9), (0.8, 0.85), (0.4, 0.9)])
-def test_c4_c5_operations_of_a_large_part_starve_nobody(part: float, least: float) -> None:
+def test_c4_c5_operations_of_a_large_part_starve_no_other(part: float, least: float) -> None:
     cluster = cluster_of(1000, 20, 2, 5)
     cluster.add("large", Backlog(1000 * part))
     cluster.run(70)
@@ -165,7 +165,7 @@ def test_c4_the_last_of_twenty_with_whole_operations_starts_each_period() -> Non
 
 
 @pytest.mark.parametrize("killed", sample([10.2, 10.0, 10.4, 10.6, 10.8], every=3))
-def test_c4_one_killed_while_it_saves_up_delays_nobody_for_long(killed: float) -> None:
+def test_c4_one_killed_while_it_saves_up_delays_no_other_for_long(killed: float) -> None:
     cluster = cluster_of(1000, 20, 3, 5)
     cluster.add("large", Backlog(1000))
     cluster.run(killed)

@@ -41,18 +41,18 @@ def processes(number: int) -> ProcessPoolExecutor:
 
 @dataclass(frozen=True)
 class Trials:
-    """What is tried."""
+    """A kind of trial, for example one kind of storm."""
 
     program: str
     """How it is called."""
     about: str | None
     kind: str
-    """What one trial is called: `tests.reproduce` knows it by this name."""
+    """The name of one trial in `tests.reproduce`."""
     kinds: Collection[str]
     judge: Callable[[str, int], tuple[int, str]]
     """How much was judged, and what was wrong, if anything: of a kind, with a seed."""
     judged: str
-    """What is counted."""
+    """The name of the things that a trial counts."""
     file: Path
     depends_on: tuple[str, ...]
     """A change of one of these paths is another version."""

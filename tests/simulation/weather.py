@@ -112,7 +112,7 @@ class Weather:
         """The seconds that a call may last before it is abandoned."""
         limits = self._limits(capacity, period)
         self.set = [SetCapacities(one.capacity, slots=one.slots) for one in self.limited]
-        """What operators have set of each bound."""
+        """The capacities that operators have set for each bound."""
         self.terms = terms_of_limits(limits, capacity / parts, round(lease * 1000))
         self.span = self.terms.span / 1000
         self.end = SPANS * self.span + min(10.0, 5 * self.span)
@@ -167,7 +167,7 @@ class Weather:
                 return period, lease
 
     def _limits(self, capacity: float, period: float) -> Limits:
-        """What is shared; `limited` is the same for the judge."""
+        """Return the shared limit; `limited` is the same for the judge."""
         self.limited = [Limited("", capacity, period)]
         return Limits.of(capacity, period)
 
@@ -188,7 +188,7 @@ class Weather:
         return self.span
 
     def run(self) -> Judgement:
-        """Every window, and everybody who waited."""
+        """Judge every window, and every instance that waited."""
         cluster = self.cluster
         for _ in range(self.random.randint(1, 10)):
             self.come()
@@ -202,7 +202,7 @@ class Weather:
         return replace(found, stalled=wrong, waits=self.liveness.waits)
 
     def calm(self) -> None:
-        """From now on nothing fails."""
+        """End all faults: from now on nothing fails."""
         self.over, self.ambush = True, 0.0
 
     def judged(self) -> Judgement:
@@ -234,13 +234,13 @@ class Weather:
     # Instances.
 
     def come(self, terms: Terms | None = None) -> SimulatedInstance:
-        """One more."""
+        """Add an instance with work of its own."""
         self.made += 1
         weight = self.random.choice([1, 1, 1, 3])
         return self.cluster.add(f"i{self.made}", self.work(), weight, terms or self.terms)
 
     def work(self) -> Work:
-        """What one instance has to do."""
+        """Return the work of one instance."""
         random, piece, period = self.random, self.piece, self.cluster.terms.period / 1000
         if random.random() < self.oversized:
             cost = self.terms.capacity * random.choice([0.3, 0.7, 1.0])
@@ -256,7 +256,7 @@ class Weather:
         return random.choice(kinds)
 
     def odd_terms(self) -> Terms:
-        """Those of somebody whose configuration differs."""
+        """Return the terms of an instance whose configuration differs."""
         random, terms = self.random, self.terms
         factor = random.choice([0.5, 2, 3])
         lease = max(200, round(terms.lease * factor))
@@ -273,7 +273,7 @@ class Weather:
             self.note_terms(instance.share.terms)
 
     def note_terms(self, terms: Terms) -> None:
-        """Leases of this length may be out; servers reckon with it."""
+        """Leases of this length may be out; servers take it into account."""
         span = terms.span / 1000
         if span not in self.spans:
             self.spans.append(span)
@@ -422,8 +422,8 @@ class Weather:
             self.returned_at = cluster.now
 
     def before_answer(self, server: SimulatedServer, request: Request) -> None:
-        """What is free at a server that believes that it was in charge all the time may be
-        granted twice: exception X1."""
+        """A server that believes that it was in charge all the time may grant its free amounts a
+        second time: exception X1."""
         if self.returned_at is None:
             return
         self.returned_at, cluster = None, self.cluster
@@ -460,7 +460,7 @@ class Weather:
         return server
 
     def change_terms(self) -> None:
-        """An operator sets another lease or period; most processes are deployed anew."""
+        """An operator sets another lease or period; most processes are deployed again."""
         random, cluster, terms = self.random, self.cluster, self.terms
         lease = max(200, round(terms.lease * random.choice([0.5, 1, 2])))
         factor = random.choice([0.5, 1, 2])
@@ -513,7 +513,7 @@ class Changes(Weather):
         return [one.steps() for one in self.set]
 
     def strike(self, now: float) -> None:
-        """One more change."""
+        """Plan another change of an operator."""
         if self.over:
             return
         random, cluster = self.random, self.cluster
@@ -532,7 +532,7 @@ class Changes(Weather):
 
 
 def terms_ms(seconds: float) -> int:
-    """Whole milliseconds."""
+    """Return seconds as a whole number of milliseconds."""
     return round(seconds * 1000)
 
 

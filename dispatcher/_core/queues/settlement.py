@@ -8,13 +8,12 @@ everything else is passed on at the end. So settling operations one by one is fa
 from __future__ import annotations
 
 import threading
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from dispatcher import learned
 from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
-from limiters._costs import NUMBERS, AnyCost, Costs, greater, lesser
+from limiters._costs import NUMBERS, AnyCost, Costs, greater
 from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
@@ -142,18 +141,13 @@ class BatchSettlement:
         batch, of_batch = self._batch, self._batch.lane.terms.learned_batch_cost
         if self._whole is None:
             for one, actual in list(self._actual.values()):
-                self._teach(one, self._grantable(actual, batch.batch_cost))
+                self._teach(one, actual)
             return
         operations = [one for one in batch.operations if is_learned(one)]
-        given = [one._cost for one in batch.operations if not is_learned(one)]
-        other = reduce(greater, given) if given else batch.costs.nothing
         estimated = cost_of(operations)
-        if of_batch is None:
-            other = other + batch.batch_cost
-        else:
+        if of_batch is not None:
             estimated = batch.batch_cost + estimated
         paid = _not_negative(self._whole - (self.estimated - estimated))
-        paid = self._grantable(paid, other)
         if of_batch is not None:
             of_batch._note(None, _share(paid, batch.batch_cost, estimated))
             batch.costs.learned.add(of_batch, called="batch_cost")
@@ -165,11 +159,6 @@ class BatchSettlement:
         if kind is not None:
             for learned, dimension in kind.learners():
                 self._batch.costs.learned.add(learned, dimension)
-
-    def _grantable(self, actual: AnyCost, other: AnyCost) -> AnyCost:
-        """Return `actual`, but at most as much as the limiter could ever grant together with
-        `other`: a higher estimate would be refused, so that no settlement could correct it."""
-        return lesser(actual, _not_negative(self._batch.costs.most - other))
 
     def _follow(self, error: BaseException) -> None:
         """Settle operations that were refused without being charged: they cost nothing."""

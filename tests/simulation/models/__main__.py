@@ -8,7 +8,7 @@ from tests.simulation.models.settlement import RULES, SEEDS, over, worst_beside_
 def main() -> None:
     """Storms with all rules, and without each of them."""
     print("with all rules:", over(range(SEEDS)), flush=True)
-    print(f"beside what was in flight: {worst_beside_flight():.3f}", flush=True)
+    print(f"in addition to the calls in flight: {worst_beside_flight():.3f}", flush=True)
     for rule in sorted(RULES):
         found, beside = over(range(SEEDS), RULES - {rule}), worst_beside_flight(RULES - {rule})
         worst = max(found.values(), default=0.0)

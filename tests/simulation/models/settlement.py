@@ -107,7 +107,7 @@ class Call:
     cost: float
     owner: Instance
     payer: str
-    """`share` or `permit`."""
+    """How the call is paid for: `share` or `permit`."""
     at: int = 0
     """The slice of its entry; of a permit, as soon as it is known."""
     stayed: tuple[float, int] = (1.0, 0)
@@ -115,7 +115,7 @@ class Call:
     state: str = "held"
     """Of a permit: held, reported, refundable, or dropped."""
     age: int = 0
-    """As it was reported."""
+    """The age of the settlement when it was reported."""
     ended: bool = False
     killed: bool = False
 
@@ -135,14 +135,14 @@ class Record:
     permit: tuple[int, int, float, float, int] | None = None
     """(number, stamp, cost, stayed, wave)"""
     allowed: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    """What may be refunded, of this epoch and of the one before."""
+    """Amounts that may be refunded, of this epoch and of the one before."""
     seen: int = 0
     wants: bool = False
     answer: dict[str, Any] = field(default_factory=dict)
 
 
 class Server:
-    """The coordinator."""
+    """A model of the coordinator: what it stores of each instance, and what it answers."""
 
     def __init__(self, world: World, not_before: int = 0) -> None:
         self.w = world
@@ -281,7 +281,7 @@ class Instance:
         self.held: list[Call] = []
         """Calls of the last permit, not reported."""
         self.reported: list[Call] = []
-        """Those in the pending request."""
+        """Corrections that are in the pending request."""
         self.debts: list[tuple[int, float]] = []
         self.refunds: list[Call] = []
         self.sent_refunds: list[tuple[int, float, int, float]] = []

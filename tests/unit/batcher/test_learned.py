@@ -184,7 +184,7 @@ def test_a_batch_and_its_operations_learn_their_shares_in_proportion() -> None:
 @pytest.mark.parametrize("batch_costs", [lambda: 0, lambda: 3, lambda: Learned(2)])
 @pytest.mark.parametrize("costs", [lambda: 4, lambda: Learned(4)])
 @pytest.mark.parametrize("by_itself", [True, False])
-def test_no_estimate_is_learned_that_the_limit_could_never_grant(
+def test_no_learned_estimate_is_more_than_the_limit_could_ever_grant(
     costs: Callable[[], Any], batch_costs: Callable[[], Any], by_itself: bool
 ) -> None:
     """It would be refused for good, and so never be corrected."""
@@ -206,6 +206,47 @@ def test_no_estimate_is_learned_that_the_limit_could_never_grant(
             batcher.enqueue(Operation(watcher, cost, None))
             batcher.turn(100)
     assert len(started) == 120
+
+
+@pytest.mark.parametrize("of_batch", [False, True])
+def test_a_limit_that_is_lowered_below_what_was_learned_refuses_nothing_for_good(
+    of_batch: bool,
+) -> None:
+    clock, learned, paid, went = ManualClock(), Learned(5), 90, []
+
+    def answer(batch: list[Operation]) -> None:
+        went.append(batch)
+        settle(batch, paid)
+
+    watcher = Watcher(answer, batch_cost=learned if of_batch else 0)
+    limiter = ProvisionedResource(Limits(tokens=Rate(100)), clock=clock)
+    with InlineBatcher(clock=clock, rate_limiter=limiter) as batcher:
+        for count in range(60):
+            if count == 30:
+                limiter.set_capacity({"tokens": 20})
+                paid = 15
+                batcher.turn(5)
+            batcher.enqueue(Operation(watcher, 1 if of_batch else learned, None))
+            batcher.turn(60)
+    assert len(went) == 60
+
+
+def test_a_learned_cost_of_two_limits_is_at_most_what_each_can_grant() -> None:
+    clock, learned = ManualClock(), Learned(5)
+    went: list[Operation] = []
+    of_large = Watcher(lambda batch: settle(batch, 90))
+    of_small = Watcher(went.extend)
+    large, small = (ProvisionedResource(capacity, clock=clock) for capacity in (100, 20))
+    with (
+        InlineBatcher(clock=clock, rate_limiter=large) as first,
+        InlineBatcher(clock=clock, rate_limiter=small) as second,
+    ):
+        for _ in range(30):
+            first.enqueue(Operation(of_large, learned, None))
+            first.turn(5)
+        second.enqueue(Operation(of_small, learned, None))
+        second.turn(5)
+    assert len(went) == 1
 
 
 def test_a_batch_cost_that_is_learned_is_checked_as_any_other() -> None:

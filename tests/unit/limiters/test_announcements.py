@@ -1,4 +1,4 @@
-"""What a SharedResource says of its limit: in the log, and to those who wait for its start."""
+"""A SharedResource reports on its limit: in the log, and to callers who wait for its start."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_instance_with_other_capacities_names_them_and_the_command(
         first.wait_until_provisioned()
         second.give_me({"requests": 1})
         until(lambda: bool(said(caplog, "other-terms")))
-    # Whoever comes first makes the limit; the other one follows.
+    # The one that comes first makes the limit; the other one follows.
     [line] = said(caplog, "other-terms")
     assert "capacity of requests " in line
     assert "capacity of calls " in line
@@ -110,7 +110,7 @@ def test_the_events_of_a_limit_of_several_dimensions_have_costs_as_values() -> N
     assert all(one.keys() <= {"requests", "calls"} for one in capacities)
 
 
-def test_c11_who_waits_for_the_start_is_told_that_the_limit_has_another_lease() -> None:
+def test_c11_who_waits_for_the_start_learns_that_the_limit_has_another_lease() -> None:
     manager = MemoryLeaseManager("orders", lease_time=2)
     with SharedResource(shared_capacity=100, lease_manager=manager, period=1) as one:
         assert one.wait_until_provisioned() == 0

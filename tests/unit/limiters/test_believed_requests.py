@@ -1,4 +1,5 @@
-"""Requests are believed only as far as an instance can be right: a mad one harms nobody else."""
+"""Requests are believed only as far as an instance can be right: a mad one harms no other
+instance."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class World:
     def judge(self) -> None:
         calls = [call for one in (*self.instances, *self.dead) for call in one.calls]
         for at, terms in enumerate(self.terms.bounds):
-            # An instance may have been told any of them, and restore it after all was lost.
+            # An instance may have received any of them, and restore it after all was lost.
             told = [(0, max(capacity for _, capacity in self.capacities[at]))]
             assert not over(calls, at, terms, told)
         limit = self.coordinator.limit

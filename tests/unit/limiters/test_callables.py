@@ -81,7 +81,7 @@ HIDDEN: list[Callable[..., Any]] = [
     lambda *arguments: [awaits(one) for one in (1, 2)],
     lambda *arguments: {"one": (generates(),)},
     lambda *arguments: [Future[None]()],
-    lambda *arguments: ({Pending()}, set()),  # as of asyncio.wait
+    lambda *arguments: ({Pending()}, set()),  # like asyncio.wait
     lambda *arguments: itertools.starmap(print, [arguments]),
     lambda *arguments: itertools.chain(map(print, arguments)),
     lambda *arguments: zip(map(print, arguments), arguments, strict=True),
@@ -92,7 +92,7 @@ HIDDEN: list[Callable[..., Any]] = [
 
 
 class _NoPool:
-    """What an AsyncResult looks at of the pool that is to call it."""
+    """The part of a pool that an AsyncResult looks at."""
 
     _cache: ClassVar[dict[int, Any]] = {}
     _change_notifier = None

@@ -40,7 +40,7 @@ def two_that_share(server: Server | None = None) -> tuple[Story, Instance, Insta
 # A new limit.
 
 
-def test_c12_a_new_limit_grants_at_once_on_a_server_that_was_started_empty() -> None:
+def test_c12_a_new_limit_grants_immediately_on_a_server_that_was_started_empty() -> None:
     story = Story()
     one = story.join("one")
     one.turn(story.server, story.now)
@@ -49,7 +49,7 @@ def test_c12_a_new_limit_grants_at_once_on_a_server_that_was_started_empty() -> 
     assert one.spent
 
 
-def test_c12_a_new_name_grants_at_once_on_a_server_whose_registry_is_old_enough() -> None:
+def test_c12_a_new_name_grants_immediately_on_a_server_whose_registry_is_old_enough() -> None:
     server = Server("one", empty_from_the_start=False)
     story = Story(server)
     first = story.join("first")
@@ -71,7 +71,7 @@ def test_c8_a_server_of_which_nothing_is_known_grants_nothing_before_a_span_has_
     assert began + DEFAULT_SPAN / 1_000 <= first <= began + DEFAULT_SPAN / 1_000 + 1
 
 
-def test_c12_after_a_clean_stop_the_next_one_is_granted_everything_at_once() -> None:
+def test_c12_after_a_clean_stop_the_next_one_is_granted_everything_immediately() -> None:
     story, one, other = two_that_share()
     one.leave(story.server, story.now)
     other.leave(story.server, story.now)
@@ -108,7 +108,7 @@ def test_c8_holders_keep_what_they_hold_and_a_newcomer_waits(how: str) -> None:
     before = one.calls
     newcomer = story.join("newcomer")
     story.run(1.0)
-    assert one.calls - before <= 4, "a challenge is answered at once, and one call an interval"
+    assert one.calls - before <= 4, "a challenge is answered immediately, and one call an interval"
     assert one.used(forgot, story.now) + other.used(forgot, story.now) > 0.9 * 1_000
     story.run(7.0)
     assert story.worst() <= 1_000 * FORGIVEN
@@ -139,7 +139,7 @@ def test_c8_a_newcomer_with_shorter_terms_after_amnesia_shortens_nothing(
         assert story.worst() <= 1_000 * FORGIVEN
 
 
-def test_c8_a_misconfigured_newcomer_after_amnesia_delays_nobody() -> None:
+def test_c8_a_misconfigured_newcomer_after_amnesia_delays_no_other() -> None:
     story, one, other = two_that_share()
     story.server.flush()
     newcomer = Instance("newcomer", altered(TERMS, lease=3_600_000))
@@ -194,7 +194,7 @@ def test_c2_the_server_s_clock_is_set_back_or_forward_while_capacity_changes_han
     story.join("third")
     other.connected = True
     story.run(10)
-    # A step that nobody can tell from a delay may let what changed hands go that much earlier: X4.
+    # A step that looks like a delay may let what changed hands go that much earlier: X4.
     allowed = 1.02 if 0 < ahead < 0.02 else FORGIVEN
     assert story.worst() <= 1_000 * allowed
     assert story.used(story.now - 1) > 0.9
@@ -208,7 +208,7 @@ def test_c2_a_server_s_clock_that_leaps_while_all_are_cut_off_frees_nothing_earl
     killed = story.now
     story.run(8)
     assert story.worst() <= 1_000 * FORGIVEN
-    assert newcomer.used(killed, killed + SPAN) <= 510, "only what nobody held"
+    assert newcomer.used(killed, killed + SPAN) <= 510, "only what no instance held"
     assert one.used(story.now - 1, story.now) > 400
 
 
@@ -328,7 +328,7 @@ def test_c2_a_late_request_of_one_that_was_given_up_swallows_nothing() -> None:
     assert other.used(story.now - 1, story.now) == pytest.approx(500, rel=0.1)
 
 
-def test_c2_nobody_releases_what_others_hold() -> None:
+def test_c2_no_instance_releases_what_others_hold() -> None:
     story, one, other = two_that_share()
     thief = Request.scalar("thief", 1, TERMS, units=0, released=UNITS, interval=500)
     story.server.sync(thief, story.now)
@@ -446,12 +446,10 @@ def test_c9_a_ramp_goes_on_by_the_clock_of_the_server_that_takes_over(ahead: flo
     assert story.worst(since=raised) <= allowed
 
 
-def test_c9_a_ramp_does_not_rise_by_time_that_nobody_confirmed_when_its_server_is_restarted() -> (
-    None
-):
+def test_c9_a_ramp_does_not_rise_by_unconfirmed_time_when_its_server_is_restarted() -> None:
     story, one, other = two_that_share()
     one.alive = other.alive = False
-    story.run(3_600)  # in which nobody asks
+    story.run(3_600)  # in which no instance asks
     late = story.join("late")
     assert story.server.set_terms(story.now, capacity=10_000.0, ramp=0.1)
     raised = story.now
@@ -488,7 +486,7 @@ def test_c9_after_a_failover_to_a_clock_behind_what_an_operator_sets_stays() -> 
 
 
 @pytest.mark.parametrize("field", ["lease", "period"])
-def test_c11_an_instance_with_another_lease_or_period_is_refused_and_told_which_are_in_force(
+def test_c11_an_instance_with_another_lease_or_period_is_refused_and_learns_which_are_in_force(
     field: str,
 ) -> None:
     story, one, _ = two_that_share()
@@ -666,7 +664,7 @@ def test_c5_a_limit_of_five_a_second_is_used_in_full_and_fairly(
     assert jain(story, since) >= 0.98
 
 
-def test_c5_whoever_has_less_than_two_batches_of_what_is_short_lives_on_permits() -> None:
+def test_c5_one_with_less_than_two_batches_of_what_is_short_lives_on_permits() -> None:
     terms = Terms.scalar(10.0, 1.0, 1_000, 2_000)
     story = crowd_of(*[(1.0, 1e6)] * 6, terms=terms)
     story.run(4)
@@ -678,7 +676,7 @@ def test_c5_whoever_has_less_than_two_batches_of_what_is_short_lives_on_permits(
     assert all(one.held(story.now) >= 4 for one in story.instances[:2])
 
 
-def test_c5_whoever_needs_less_than_its_fair_share_has_a_share_of_one_batch() -> None:
+def test_c5_one_that_needs_less_than_its_fair_share_has_a_share_of_one_batch() -> None:
     story = crowd_of((5.0, 1e6), (5.0, 0.0))
     light = story.instances[1]
     light.backlog = 5.0
@@ -707,7 +705,7 @@ def test_c5_a_new_one_takes_turns_with_those_who_have_waited() -> None:
     assert new >= min(others) - 1
 
 
-def test_c4_c5_operations_that_cost_the_whole_limit_starve_nobody() -> None:
+def test_c4_c5_operations_that_cost_the_whole_limit_starve_no_other() -> None:
     story = crowd_of((1_000.0, 1e7), (5.0, 1e6), (5.0, 1e6))
     story.run(5)
     since = story.now
@@ -727,7 +725,7 @@ def test_c4_several_with_operations_that_cost_more_than_a_share_take_turns(cost:
     story.run(24)
     assert jain(story, since) >= 0.98
     assert story.worst() <= 1_000 * FORGIVEN
-    whole = 1_000 // cost * cost / 1_000  # what one queue for everybody would use
+    whole = 1_000 // cost * cost / 1_000  # what one queue for all would use
     assert story.used(since) >= 0.97 * whole
 
 
@@ -769,7 +767,7 @@ def test_c2_a_permit_whose_holder_is_killed_counts_for_a_period() -> None:
     assert other.used(story.now - 0.3, story.now) == 1_000, "at its next turn"
 
 
-def test_c4_an_unused_permit_is_refunded_at_once() -> None:
+def test_c4_an_unused_permit_is_refunded_immediately() -> None:
     server = Server("one")
     both = [
         Request.scalar(name, 1, TERMS, need=1_000.0, piece=1_000.0, interval=500) for name in "ab"
@@ -812,7 +810,7 @@ def test_nothing_grows_with_those_that_came_and_went() -> None:
 
 
 class Faults:
-    """Random instances that mostly tell the truth, on servers that fail in every way."""
+    """Random instances whose requests are mostly true, on servers that fail in every way."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -868,7 +866,7 @@ def test_c2_whatever_happens_the_amounts_sum_to_the_limit_and_nothing_stops(seed
 
 @settings(max_examples=examples(25))
 @given(st.integers(0, 2**32))
-def test_c8_while_it_is_uncertain_nobody_is_granted_what_it_did_not_state(seed: int) -> None:
+def test_c8_while_it_is_uncertain_no_instance_is_granted_what_it_did_not_state(seed: int) -> None:
     faults = Faults(seed)
     for _ in range(60):
         faults.step()

@@ -38,27 +38,27 @@ class Stage:
 
     @property
     def bound(self) -> BoundState:
-        """What is stored of the limit."""
+        """Return the stored state of the limit."""
         assert self.coordinator.limit is not None
         return self.coordinator.limit.bounds[0]
 
     @property
     def entries(self) -> list[tuple[int, float]]:
-        """What counts in the pool's ledger."""
+        """Return the amount that counts in the pool's ledger."""
         return self.bound.ledger.entries
 
     def counted_at(self, at: int) -> float:
-        """What counts there since that time."""
+        """Return the amount that counts there since that time."""
         return dict(self.entries)[at]
 
     def record(self, name: str) -> Record:
-        """What is stored of an instance."""
+        """Return the stored record of an instance."""
         assert self.coordinator.limit is not None
         return self.coordinator.limit.records[name]
 
 
 def used(stage: Stage, cost: float, *, name: str = "a") -> tuple[int, float, int]:
-    """A permit of so much is granted and used at once: its stamp, its share of the pool, its
+    """A permit of so much is granted and used immediately: its stamp, its share of the pool, its
     wave."""
     granted = stage.ask(name, ask=cost)
     assert granted.permit
@@ -109,7 +109,7 @@ def test_z3_when_unsure_the_refund_is_dropped(said: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("cost", [1e3, 1e300])
-def test_z3_nobody_is_refunded_more_than_its_permits_have_cost(cost: float) -> None:
+def test_z3_no_instance_is_refunded_more_than_its_permits_have_cost(cost: float) -> None:
     stage = Stage()
     at, _, wave = used(stage, 40.0, name="b")
     used(stage, 20.0)
@@ -118,7 +118,7 @@ def test_z3_nobody_is_refunded_more_than_its_permits_have_cost(cost: float) -> N
 
 
 def test_z3_what_older_permits_have_cost_cannot_be_refunded() -> None:
-    """Also not by one that was granted many, and never used its right."""
+    """Older permits are not refunded, even if there were many and none was refunded before."""
     stage = Stage()
     for _ in range(20):
         at, _, wave = used(stage, 40.0)
@@ -142,7 +142,7 @@ def test_z1_what_moves_to_the_end_of_its_call_is_no_more_than_was_refunded() -> 
     assert stage.entries == [(stage.clock - 50, 25.0)]
 
 
-def test_z2_a_debt_counts_from_its_age_whoever_sends_it() -> None:
+def test_z2_a_debt_counts_from_its_age_also_if_another_sends_it() -> None:
     stage = Stage()
     used(stage, 10.0, name="b")
     before = stage.bound.ledger.total(since=0)

@@ -118,7 +118,7 @@ def test_c6_a_request_visits_few_however_many_there_are(fleet: Fleet, visits: li
 
 
 def max_min(needs: list[float], capacity: float) -> list[float]:
-    """What each gets, one after the other in order of their needs."""
+    """Return the part of each, one after the other in order of their needs."""
     shares, left = [0.0] * len(needs), capacity
     order = sorted(range(len(needs)), key=lambda at: needs[at])
     for count, at in enumerate(order):

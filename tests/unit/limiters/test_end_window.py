@@ -28,7 +28,7 @@ class Call:
         self.ended_at = math.inf
 
     def counts(self, now: float) -> bool:
-        """From its charge until a period after its end."""
+        """Whether the call counts: from its charge until a period after its end."""
         return self.charged_at <= now < self.ended_at + PERIOD
 
 

@@ -1,4 +1,4 @@
-"""What an instance says in Python arrives in Lua: each field is declared for both."""
+"""Fields that an instance sends in Python arrive in Lua: each one is declared for both."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def spend(share: InstanceShare, cost: float, at: float, *, begins: bool = True) 
 
 
 def coordinator() -> Coordinator:
-    """One whose server was never anywhere else: it grants at once."""
+    """Return a coordinator whose server was never anywhere else: it grants immediately."""
     made = Coordinator(default_span=0)
     made.registry = Registry("one", NEVER)
     return made
@@ -91,7 +91,7 @@ def test_c10_an_amount_is_worth_an_exact_fraction_of_the_capacity(units: int, wo
     assert share.settle(NOW) == pytest.approx(worth, abs=1e-3)
 
 
-def test_c3_before_anything_is_held_a_share_says_how_much_may_go_at_once() -> None:
+def test_c3_before_anything_is_held_a_share_says_how_much_may_go_together() -> None:
     assert holding(0).burst(NOW) == 1_000 * round(UNEVEN * BURST, 12)
 
 
@@ -112,7 +112,7 @@ def test_c9_while_a_capacity_rises_what_is_in_force_counts() -> None:
     assert share.settle(NOW + 0.5) == 200
 
 
-def test_c3_what_may_go_at_once_is_never_more_than_could_be_held() -> None:
+def test_c3_what_may_go_together_is_never_more_than_could_be_held() -> None:
     share = InstanceShare("me", altered(TERMS, capacity=10.0, factor=1_000.0))
     assert share.burst(NOW) == pytest.approx(10 * UNEVEN * BURST)
 
@@ -235,7 +235,7 @@ def test_c2_no_hand_over_leaves_less_than_what_counts_and_may_start(
 # When it asks.
 
 
-def test_c6_the_first_request_is_due_at_once_and_then_nothing_while_idle() -> None:
+def test_c6_the_first_request_is_due_immediately_and_then_nothing_while_idle() -> None:
     share = InstanceShare("me", TERMS)
     assert share.next_call(NOW) <= NOW
     share.compose(NOW)
@@ -263,7 +263,7 @@ def test_c6_one_that_has_done_its_work_gives_all_back_and_is_silent() -> None:
     assert limit.limit.bounds[0].pool == UNITS
 
 
-def test_c6_who_could_use_twice_as_much_asks_at_once() -> None:
+def test_c6_who_could_use_twice_as_much_asks_immediately() -> None:
     share = holding(HALF, waiting=100.0)
     share.want(190.0, 0.0, NOW + 0.1)
     assert share.next_call(NOW + 0.1) == pytest.approx(NOW + share.interval)
@@ -271,7 +271,7 @@ def test_c6_who_could_use_twice_as_much_asks_at_once() -> None:
     assert share.next_call(NOW + 0.1) <= NOW + 0.1
 
 
-def test_c6_who_is_told_when_asks_again_then_but_not_at_once() -> None:
+def test_c6_who_got_a_time_asks_again_then_but_not_before() -> None:
     for back, expected in ((100, 0.1), (1, MIN_REQUEST_INTERVAL), (10_000, 0.5), (-1, 0.5)):
         share = holding(0)
         share.compose(NOW)
@@ -303,7 +303,7 @@ def test_c7_an_idle_one_stops_asking_when_its_lease_has_ended_and_starts_when_it
     assert share.next_call(NOW + 4.0) <= NOW + 4.0
 
 
-def test_c7_who_only_looks_now_and_then_asks_again_each_time_while_nobody_answers() -> None:
+def test_c7_who_only_looks_now_and_then_asks_again_each_time_without_an_answer() -> None:
     share = InstanceShare("me", TERMS)
     now, calls = NOW, 0
     for _ in range(20):
@@ -320,7 +320,7 @@ def test_c7_who_only_looks_now_and_then_asks_again_each_time_while_nobody_answer
     assert calls == 20
 
 
-def test_c4_one_that_gathers_asks_at_once_for_a_permit_and_says_since_when() -> None:
+def test_c4_one_that_gathers_asks_immediately_for_a_permit_and_says_since_when() -> None:
     share = holding(HALF, waiting=100.0)
     share.want(900.0, 900.0, NOW + 0.1)
     assert share.next_call(NOW + 0.1) <= NOW + 0.1
@@ -365,7 +365,7 @@ def test_c2_a_permit_ends_before_the_server_forgets_it() -> None:
     assert share.permit.available(share.permit.until) == 0
 
 
-def test_c4_while_a_permit_is_open_nothing_is_asked_and_then_at_once() -> None:
+def test_c4_while_a_permit_is_open_nothing_is_asked_and_then_immediately() -> None:
     share = permitted()
     assert share.next_call(NOW + 0.55) == share.permit.until
     share.permit.hold(500)
@@ -406,7 +406,7 @@ def test_c2_a_permit_whose_reply_is_too_late_is_of_no_use() -> None:
 # What replies mean.
 
 
-def test_c8_a_challenge_is_answered_at_once_by_a_new_request_with_its_nonce() -> None:
+def test_c8_a_challenge_is_answered_immediately_by_a_new_request_with_its_nonce() -> None:
     share = holding(HALF)
     first = share.compose(NOW + 0.5)
     share.answered(Reply.scalar(Kind.CHALLENGE, nonce="n", server="two"), NOW + 0.5, NOW + 0.5)
@@ -440,7 +440,7 @@ def test_c8_a_lease_that_has_ended_is_not_claimed() -> None:
     assert (claim.units, claim.left) == (0, 0)
 
 
-def test_c2_a_request_that_is_sent_back_is_sent_again_with_what_is_known_of_the_clock() -> None:
+def test_c2_a_request_that_is_sent_back_is_sent_again_with_what_was_learned_of_the_clock() -> None:
     share = holding(HALF)
     first = share.compose(NOW + 0.5)
     share.answered(Reply.scalar(Kind.RETRY, server="one"), NOW + 0.5, NOW + 0.6)
@@ -480,7 +480,7 @@ def test_c11_an_instance_with_another_lease_is_refused_and_asks_now_and_then() -
     assert share.terms.lease == 2_000
 
 
-def test_c9_what_an_operator_has_set_is_followed_at_once() -> None:
+def test_c9_what_an_operator_has_set_is_followed_immediately() -> None:
     share = holding(0)
     share.compose(NOW + 0.5)
     terms = altered(TERMS, lease=1_000, period=5_000, version=9)
@@ -492,14 +492,14 @@ def test_c9_what_an_operator_has_set_is_followed_at_once() -> None:
     assert share.interval == 0.25, "a lease lasts at least four intervals"
 
 
-def test_c9_two_changes_of_one_version_and_one_that_was_lost_refuse_nobody_for_ever() -> None:
+def test_c9_two_changes_of_one_version_and_one_that_was_lost_refuse_none_for_good() -> None:
     share = holding(0)
     share.compose(NOW + 0.5)
     for terms in (
         altered(TERMS, lease=1_000, version=9),
         altered(TERMS, lease=1_500, version=9),  # set on another server
         altered(TERMS, lease=1_200, version=8),
-        TERMS,  # nobody there had heard of any change
+        TERMS,  # no instance there had received any change
     ):
         assert share.answered(Reply.scalar(Kind.REFUSED, terms=terms), NOW, NOW).refused is None
         assert share.compose(NOW).terms.agrees(terms)
@@ -552,7 +552,7 @@ def test_a_stale_answer_means_that_another_process_uses_its_identity() -> None:
     st.lists(st.tuples(st.floats(0, 2), st.floats(0, 100)), max_size=30),
     st.sampled_from([1, 100, 1_000, 60_000]),
 )
-def test_c2_history_is_never_told_older_than_it_is(
+def test_c2_history_is_never_reported_older_than_it_is(
     entries: list[tuple[float, float]], period: int
 ) -> None:
     told = in_slices(entries, 2.0, period)
@@ -614,7 +614,7 @@ class Several:
             self.spent.append((now, free))
 
     def bound(self, end: float) -> float:
-        """The largest capacity that anybody may have known of in the window that ends then."""
+        """The largest capacity that an instance may have used in the window that ends then."""
         since = end - 1.0 - TERMS.lease / 1_000
         before = [capacity for at, capacity in self.capacities if at <= since][-1]
         return max(before, *(its for at, its in self.capacities if since <= at <= end), before)

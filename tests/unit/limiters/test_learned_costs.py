@@ -1,4 +1,4 @@
-"""What instances of a limit show of learned costs: bounded, and no more often than it changes."""
+"""Instances of a limit show their learned costs: bounded, and no more often than they change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What was spent on an amount: a split keeps the time profile and the sum (laws C1 and C2)."""
+"""Ledgers of what was spent on an amount: a split keeps the time profile and the sum (laws C1 and
+C2)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ parts = st.floats(0, 1)
 
 
 def counting(ledger: Ledger, since: int) -> float:
-    """What of it has a stamp after `since`, without changing it."""
+    """Return the entries that have a stamp after `since`, without changing it."""
     return math.fsum(cost for at, cost in ledger.entries if at > since)
 
 

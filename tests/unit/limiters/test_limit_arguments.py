@@ -81,7 +81,7 @@ def test_what_is_reserved_may_be_a_text_as_costs_are() -> None:
     assert made._options.reserved_capacity == {"requests": 5, "calls": 1}
 
 
-def test_a_shared_window_is_never_shorter_than_it_was_said() -> None:
+def test_a_shared_window_is_never_shorter_than_declared() -> None:
     limits = Limits(a=Rate(5, per=0.0014, counts="end", max_operation_time=0.0021), b=InFlight(2))
     terms = shared(shared_capacity=limits)._terms
     assert [one.period for one in terms.bounds] == [2, 60_000]

@@ -87,7 +87,7 @@ def test_wrong_values_are_refused_where_it_is_made(given: dict[str, Any], named:
         LimiterConfig(**given)
 
     for unknown in ("url_or_client", "lease_manager", "name and shared_capacity"):
-        assert unknown not in str(caught.value), "whoever shows it may call it otherwise"
+        assert unknown not in str(caught.value), "a program that shows it may give it another name"
 
 
 class NotingManager(MemoryLeaseManager):

@@ -21,7 +21,7 @@ NAMES = st.from_regex(r"[a-z][a-z_.-]{0,8}", fullmatch=True)
 AMOUNTS = st.floats(1e-90, 1e90) | st.integers(1, 10**9)
 DURATIONS = st.floats(1e-8, 86_400) | st.integers(1, 86_400)
 PERIODS = st.floats(0.008, 86_400) | st.integers(1, 86_400)
-"""As a limit can be shared."""
+"""Limits as they can be shared."""
 
 
 @st.composite
@@ -76,7 +76,7 @@ def test_files_variables_and_options_give_the_same_limits(
 
 
 def capacity_on_command_line(*arguments: str) -> object:
-    """What `dispatcher limit set llm` sets with these arguments."""
+    """Return what `dispatcher limit set llm` sets with these arguments."""
     root, line = command_line(), ["limit", "set", "llm", *arguments]
     given = root.parse_args(line)
     text: Any = given.parser.settle(root, given, line).options().shared_capacity
@@ -88,7 +88,7 @@ def test_costs_that_are_written_are_read_as_the_same(cost: dict[str, float | str
     assert read_costs(costs_text(cost)) == cost
 
 
-def test_equal_limits_have_one_hash_and_text_in_whichever_order_windows_came() -> None:
+def test_equal_limits_have_one_hash_and_text_in_any_order_of_windows() -> None:
     windows = [Rate(100, per=20), Rate(20, per=3), Rate(9)]
     one, other = Rate(600, 60, windows), Rate(600, 60, windows[::-1])
     assert one == other

@@ -67,7 +67,7 @@ def in_thread(target: Callable[[], object]) -> tuple[threading.Thread, list[obje
     return thread, ended
 
 
-def test_what_is_there_is_granted_at_once_and_what_is_not_times_out() -> None:
+def test_what_is_there_is_granted_immediately_and_what_is_not_times_out() -> None:
     line, budget = line_of(10.0)
     assert line.acquire(10, 0)
     assert not line.acquire(1, 0)
@@ -143,7 +143,7 @@ def test_a_capacity_lowered_meanwhile_refuses_who_waits() -> None:
     assert isinstance(ended[0], ExceedsCapacityError)
 
 
-def test_a_stop_meanwhile_tells_everybody_who_waits() -> None:
+def test_a_stop_meanwhile_reaches_all_who_wait() -> None:
     line, budget = line_of()
     waiting = [in_thread(lambda: line.acquire(5, None)) for _ in range(5)]
     until(lambda: len(budget.told) == 5)
@@ -155,9 +155,10 @@ def test_a_stop_meanwhile_tells_everybody_who_waits() -> None:
     assert budget.told[-1] == 0
 
 
-def test_c5_the_demand_is_told_in_the_order_in_which_it_changed() -> None:
-    # Somebody who leaves is held up before it says that nothing is wanted any more; meanwhile
-    # another one joins. Said last, "nothing" would be for ever: nobody would ask for it.
+def test_c5_the_demand_is_reported_in_the_order_in_which_it_changed() -> None:
+    # A caller that leaves is delayed before it reports that nothing is wanted any more; in between
+    # another one joins. If "nothing" were reported last, it would stay: no capacity would be asked
+    # for the one that joined.
     line, budget = line_of(10.0)
     leaving, joined = threading.Event(), threading.Event()
 
@@ -223,7 +224,7 @@ def left_behind(line: AcquireQueue) -> asyncio.Task[bool]:
     return task
 
 
-def test_who_waits_in_a_loop_that_was_closed_holds_up_nobody() -> None:
+def test_who_waits_in_a_loop_that_was_closed_holds_up_no_other() -> None:
     line, budget = line_of()
     task = left_behind(line)
     line.wake()

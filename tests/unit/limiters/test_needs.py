@@ -1,4 +1,4 @@
-"""What an instance needs of each bound: laws V4 and V5."""
+"""The needs of an instance in each bound: laws V4 and V5."""
 
 from __future__ import annotations
 

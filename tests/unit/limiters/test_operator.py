@@ -1,4 +1,4 @@
-"""What an operator changes of a limit of several dimensions, and what is refused by its name."""
+"""An operator changes a limit of several dimensions; what is wrong is refused by its name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERMS = terms_of_limits(LIMITS, 6, 5_000)
 
 
 def changed(known: Terms = TERMS, **change: Any) -> str:
-    """The limit afterwards."""
+    """Return the limit after these changes."""
     return str(limits_of_terms(TermsChange(**change).of(known).applied_to(known)))
 
 

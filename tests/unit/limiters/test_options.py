@@ -29,7 +29,7 @@ class Keeping(CheckedOptions):
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Sink(Sending, Keeping):
-    """What has both."""
+    """Options of both families in one class."""
 
     subject: str = field(metadata=about("a column"))
     seen: list[str] = field(init=False, default_factory=list)
@@ -48,7 +48,7 @@ def test_none_is_checked_only_where_it_is_not_the_default() -> None:
         Sink("shop:send", subject="meter", patience=None)  # type: ignore[arg-type]
 
 
-def test_options_tell_what_may_be_written_as_a_text_and_as_what() -> None:
+def test_options_state_what_may_be_written_as_a_text_and_as_what() -> None:
     kinds = {name: option.kind for name, option in options_of(Sink).items()}
 
     assert kinds == {
@@ -64,7 +64,10 @@ def test_options_tell_what_may_be_written_as_a_text_and_as_what() -> None:
 def test_the_docstring_lists_options_and_the_required_ones_first() -> None:
     text = Sink.__doc__ or ""
 
-    assert text.startswith("What has both.\n\n* `handler`: whom to call.\n* `subject`: a column.\n")
+    assert text.startswith(
+        "Options of both families in one class.\n\n"
+        "* `handler`: whom to call.\n* `subject`: a column.\n"
+    )
     assert "* `patience` (s): of the caller." in text
     assert "seen" not in text
 
@@ -89,7 +92,7 @@ def test_a_long_line_of_the_docstring_is_folded() -> None:
     @documented
     @dataclass
     class Long:
-        """Long."""
+        """A parcel whose size takes many words."""
 
         size: int = field(default=1, metadata=about("word " * 50 + "end"))
 

@@ -1,4 +1,5 @@
-"""Who says what is wrong with a server: the first that notices, each thing that is wrong once."""
+"""One of several users reports what is wrong with a server: the first that notices, each thing
+once."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_another_cause_is_another_line() -> None:
     assert outages.began("one", "limit", "BUSY") == DEBUG
 
 
-def test_refusals_and_absences_in_turns_are_each_told() -> None:
+def test_refusals_and_absences_in_turns_are_each_reported() -> None:
     outages = Outages()
     for _ in range(3):
         assert outages.began("one", "limit", "NOPERM") == WARNING
@@ -96,7 +97,7 @@ def test_a_server_of_another_kind_is_not_waited_for() -> None:
     assert not is_misaddressed(exceptions.ConnectionError("Connection refused"))
 
 
-def test_a_user_tells_each_cause_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_user_reports_each_cause_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(DEBUG)
     outage = Outage(logging.getLogger("test"), "redis://of-this-test", "topic jobs", topic="jobs")
     away, refused = (

@@ -1,4 +1,4 @@
-"""What an instance says of permits whose calls cost more or less than was charged (Z1 to Z5)."""
+"""An instance corrects permits whose calls cost more or less than was charged (Z1 to Z5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Holder:
         return payment.spend
 
     def say(self, now: float) -> tuple[tuple[tuple[int, float], ...], Corrections]:
-        """What the next request says of the permit, and of what is to be corrected."""
+        """Return the parts of the next request about the permit and about corrections."""
         _, spent = self.permit.close(now)
         return spent, self.corrections.compose(self.permit.uses, now, self.terms)
 
@@ -41,7 +41,7 @@ class Holder:
         self.corrections.answered(heard, self.terms, same_server=same_server)
 
 
-def test_z3_a_refund_names_the_stamp_of_the_first_answer_and_is_said_once() -> None:
+def test_z3_a_refund_names_the_stamp_of_the_first_answer_and_is_sent_once() -> None:
     one = Holder()
     call = one.begin(10.0, 0.0)
     assert one.say(0.125) == (((125, 10.0),), NOTHING)
@@ -74,7 +74,7 @@ def test_z2_an_excess_is_a_debt_of_the_age_of_the_call() -> None:
     assert not early.settle(-1.0) or early is not late
 
 
-def test_z3_a_debt_is_said_again_if_its_request_was_ended_and_the_refund_is_dropped() -> None:
+def test_z3_a_debt_is_sent_again_if_its_request_was_ended_and_the_refund_is_dropped() -> None:
     one = Holder()
     more, less = one.begin(10.0, 0.0), None
     one.say(0.125)
@@ -152,7 +152,7 @@ def test_z5_it_forgets_what_no_longer_counts_and_what_never_ends() -> None:
         assert one.say(5.0) == ((), NOTHING)
 
 
-def test_z5_how_much_can_be_given_back_is_known_before_it_is_said() -> None:
+def test_z5_how_much_can_be_given_back_is_known_before_it_is_sent() -> None:
     one = Holder()
     call = one.begin(10.0, 0.0)
     one.say(0.125)

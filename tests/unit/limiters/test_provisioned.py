@@ -86,7 +86,7 @@ def test_v2_a_grant_gives_back_in_all_dimensions_what_was_not_spent() -> None:
     assert (standing.reserved, standing.shared) == (limiter.capacity, Costs())
 
 
-def test_n1_a_slot_is_free_when_the_call_has_ended_and_whoever_waits_is_woken() -> None:
+def test_n1_a_slot_is_free_when_the_call_has_ended_and_a_waiting_caller_is_woken() -> None:
     limiter, clock = several(calls=1)
     woken: list[float] = []
     limiter.add_wake_up(lambda: woken.append(clock.now()))
@@ -166,7 +166,7 @@ def test_c9_a_shared_limit_refuses_a_useless_window_in_the_same_words(
     assert said[0] == said[1]
 
 
-def test_what_costs_too_much_is_told_the_window_that_allows_least() -> None:
+def test_an_error_of_a_cost_above_the_limit_names_the_window_that_allows_least() -> None:
     limiter, _ = several()
     with pytest.raises(ExceedsCapacityError, match="max_capacity of 10 of requests/1s;") as refused:
         limiter.acquire({"requests": 15})
@@ -189,7 +189,7 @@ def test_a_limit_of_one_named_dimension_takes_both_kinds_of_cost() -> None:
     assert limiter.capacity == 50
 
 
-def test_events_tell_costs_of_several_dimensions() -> None:
+def test_events_have_costs_of_several_dimensions() -> None:
     limiter, _ = several()
     heard: list[object] = []
     limiter.add_listener(lambda event: heard.append((event.name, event.value)))

@@ -154,7 +154,7 @@ def test_c4_a_permit_pays_after_what_is_reserved_and_before_a_share() -> None:
 
 
 @pytest.mark.parametrize("reserved", [0, 100])
-def test_c4_a_permit_is_had_at_once_whatever_the_pace_of_the_others(reserved: float) -> None:
+def test_c4_a_permit_is_there_immediately_whatever_the_pace_of_the_others(reserved: float) -> None:
     purse = with_permit(reserved, 900, 0)
     assert purse.ready_at(900, 0.0) == 0.0
     assert sum(purse.available(0.0, 900 + reserved)) == 900 + reserved

@@ -1,4 +1,4 @@
-"""What is reserved for a block: laws V2, N1 and N3, also where a caller is interrupted."""
+"""Reservations for a block: laws V2, N1 and N3, also where a caller is interrupted."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_reservation_is_for_one_block(limiter: ProvisionedResource) -> None:
     assert free_slots(limiter) == 2
 
 
-def test_b5_a_stop_tells_those_who_wait(limiter: ProvisionedResource) -> None:
+def test_b5_a_stop_reaches_those_who_wait(limiter: ProvisionedResource) -> None:
     raised: list[BaseException] = []
 
     def waiting() -> None:

@@ -1,4 +1,5 @@
-"""Reserved capacity beside a shared one: laws C1, C3 and C7, by a clock that is turned by hand."""
+"""Reserved capacity in addition to a shared one: laws C1, C3 and C7, by a clock that is turned by
+hand."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def bursts(most: int) -> list[tuple[int, list[tuple[int, float]]]]:
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
-def test_c3_fractions_that_make_up_all_that_is_reserved_go_out_at_once(every: int) -> None:
+def test_c3_fractions_that_make_up_all_that_is_reserved_go_out_immediately(every: int) -> None:
     tried = 0
     for capacity, cases in bursts(10)[::every]:
         clock = ManualClock(100.0)

@@ -31,11 +31,11 @@ class Call:
         self.started_at = now
         self.ended_at = NEVER
         self.actual = estimated
-        """What it costs in truth, if that was said."""
+        """The actual cost, if it was settled."""
         self.closed = False
 
     def counts(self) -> float:
-        """What it counts for, by the laws."""
+        """Return the cost that counts by the laws."""
         return self.actual if self.closed else max(self.estimated, self.actual)
 
     def settle(self, actual: float) -> None:
@@ -87,7 +87,7 @@ class Holder:
 
 
 def in_window(calls: list[Call], now: float, *, at_end: bool) -> float:
-    """What their server has counted in the period before `now`, in truth."""
+    """Return what their server has actually counted in the period before `now`, in truth."""
     counted = (
         call.actual
         for call in calls
@@ -151,7 +151,7 @@ def test_z1_no_window_is_over_by_actual_costs_through_hand_overs(seed: int, at_e
     assert worst_use(seed, at_end=at_end, estimate=below) <= 1 + 1e-6
 
 
-def test_z1_a_refund_makes_room_at_once() -> None:
+def test_z1_a_refund_makes_room_immediately() -> None:
     holder = Holder(CAPACITY)
     call = holder.begin(80)
     call.settle(20)
@@ -266,7 +266,7 @@ def test_z2_it_is_back_under_within_a_period() -> None:
     assert holder.start(50, 1.5) is not None
 
 
-def test_z3_a_settlement_counts_once_however_often_it_is_said() -> None:
+def test_z3_a_settlement_counts_once_however_often_it_is_sent() -> None:
     holder = Holder(CAPACITY)
     call = holder.begin(80)
     assert holder.ledger.spent(0.0) == 80
@@ -314,7 +314,7 @@ def test_z3_a_refund_is_dropped_once_all_went() -> None:
     assert holder.ledger.spent(0.2) == pytest.approx(10)
 
 
-def test_z3_an_excess_is_owed_by_the_parts_that_have_the_entry() -> None:
+def test_z3_an_excess_counts_where_the_parts_of_the_entry_are() -> None:
     holder, other = Holder(CAPACITY), Holder(CAPACITY)
     call = holder.begin(40)
     holder.hand_over(0.25, other, 0.1)
@@ -326,7 +326,7 @@ def test_z3_an_excess_is_owed_by_the_parts_that_have_the_entry() -> None:
 
 
 def test_z3_what_stayed_is_known_after_any_number_of_hand_overs() -> None:
-    """As a product it would be smaller than any float after some thousand."""
+    """The part that stayed: as a product it would be smaller than any float after some thousand."""
     holder, other = Holder(CAPACITY), Holder(CAPACITY)
     for at in range(5_000):
         holder.ledger.split(0.5, at * 0.001)
@@ -495,7 +495,7 @@ def test_refunds_give_the_pace_back() -> None:
     assert used / 20 >= 0.97 * (1_000 - 100)
 
 
-def test_an_excess_keeps_nobody_waiting_beyond_its_window() -> None:
+def test_an_excess_delays_no_call_beyond_its_window() -> None:
     ledger = WindowLedger(1_000, PERIOD)
     ledger.hold(10)
     call = ledger.charge(10, 0.0)
@@ -540,7 +540,7 @@ def refunded_in_full(ledger: WindowLedger, entry: BudgetEntry) -> float:
 
 
 def lowered_while_it_runs(entry: BudgetEntry) -> float:
-    """What streams is taken for all that it will cost."""
+    """The cost of a stream so far is taken for its whole cost."""
     return entry.estimated if entry.actual is None else entry.actual
 
 
@@ -553,7 +553,7 @@ _correct = WindowLedger._correct
 
 
 def corrected_again(ledger: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
-    """A settlement that is said again counts again."""
+    """A settlement that is sent again counts again."""
     _correct(ledger, entry, counts, now)
     entry.noted = entry.estimated
 
@@ -576,7 +576,7 @@ def released_while_it_runs(ledger: EndWindowLedger) -> float:
             BudgetEntry,
             "counts",
             property(lowered_while_it_runs),
-            test_z3_a_settlement_counts_once_however_often_it_is_said,
+            test_z3_a_settlement_counts_once_however_often_it_is_sent,
         ),
         (
             BudgetEntry,
@@ -588,7 +588,7 @@ def released_while_it_runs(ledger: EndWindowLedger) -> float:
             WindowLedger,
             "_correct",
             corrected_again,
-            test_z3_a_settlement_counts_once_however_often_it_is_said,
+            test_z3_a_settlement_counts_once_however_often_it_is_sent,
         ),
     ],
 )

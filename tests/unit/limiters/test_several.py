@@ -42,7 +42,7 @@ class Batch:
 
 
 class Log:
-    """What was charged, and what a plain reading of it says of each bound."""
+    """A log of what was charged, and what a plain reading of it gives for each bound."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -237,7 +237,7 @@ def test_v4_a_queue_that_waits_for_ready_at_uses_the_binding_bound(limits: Limit
 
 
 class Owner:
-    """Whoever a call belongs to."""
+    """The owner of a call."""
 
 
 @pytest.mark.parametrize("error", ERRORS)

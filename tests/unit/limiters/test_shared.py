@@ -114,7 +114,7 @@ def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms(
     assert driven.limiter.capacity > 100
 
 
-def test_capacity_is_told_once_and_not_again_while_it_stays(
+def test_capacity_is_reported_once_and_not_again_while_it_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driven = Driven(reserved=10)
@@ -163,7 +163,7 @@ def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
         Driven(period=0.0004)
 
 
-def test_c4_c7_what_is_held_is_used_while_a_dear_amount_waits_for_more_than_that() -> None:
+def test_c4_c7_what_is_held_is_used_while_an_expensive_amount_waits_for_more() -> None:
     driven = Driven(reserved=100)
     limiter = driven.limiter
     limiter.give_me(500, "dear")
@@ -185,7 +185,7 @@ def test_c4_c7_what_is_held_is_used_while_a_dear_amount_waits_for_more_than_that
             cheap.append(driven.clock.now())
         driven.clock.advance(0.02)
     assert len(cheap) >= 45
-    # It is back: from when there is enough, only the dear one counts, and it goes out soon.
+    # It is back: from when there is enough, only the expensive one counts, and it goes out soon.
     back = driven.clock.now()
     while not ask("dear", 500):
         driven.turn()
@@ -255,7 +255,7 @@ def test_c5_who_could_not_spend_more_holds_no_more_while_another_waits() -> None
     assert sum(held) / len(held) <= 1.25 * 500
 
 
-def test_c5_while_nobody_waits_who_works_holds_half_of_what_is_left() -> None:
+def test_c5_while_none_waits_who_works_holds_half_of_what_is_left() -> None:
     driven = Driven(10_000, 10)
     caller = SerialCaller(driven, 10, rate=500)
     driven.run(5.0, caller.go_on, step=0.002)
@@ -263,7 +263,7 @@ def test_c5_while_nobody_waits_who_works_holds_half_of_what_is_left() -> None:
 
 
 class SerialCaller:
-    """Wants `cost`, spends it, and then wants it again: at once, or as often as `rate` says."""
+    """Wants `cost`, spends it, and then wants it again: immediately, or as often as `rate` says."""
 
     def __init__(self, driven: Driven, cost: float, rate: float = math.inf) -> None:
         self.driven = driven

@@ -131,7 +131,7 @@ def test_v2_a_grant_that_keeps_what_it_has_is_found(
     assert left_in_another_dimension(limiter) < 1
 
 
-def test_v1_what_is_reserved_comes_besides_and_in_proportion_for_shorter_windows(
+def test_v1_what_is_reserved_is_added_and_in_proportion_for_shorter_windows(
     manager: MemoryLeaseManager,
 ) -> None:
     reserved = {"requests": 6, "tokens": 600}
@@ -151,7 +151,7 @@ def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedRe
         limiter.set_shared_capacity({"token": 18_000})
 
 
-def test_c9_what_an_instance_knows_of_the_limit_follows_the_windows_that_were_set(
+def test_c9_the_limit_of_an_instance_follows_the_windows_that_were_set(
     limiter: SharedResource, manager: MemoryLeaseManager
 ) -> None:
     assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
@@ -160,7 +160,7 @@ def test_c9_what_an_instance_knows_of_the_limit_follows_the_windows_that_were_se
     until(lambda: str(limiter.limits).startswith("requests=50/5s+20/1s,tokens=9000/3s,calls=2slot"))
 
 
-def test_v1_events_tell_costs_by_dimension(manager: MemoryLeaseManager) -> None:
+def test_v1_events_have_costs_by_dimension(manager: MemoryLeaseManager) -> None:
     told: list[Event] = []
     limiter = SharedResource(shared_capacity=LIMITS, lease_manager=manager)
     limiter.add_listener(told.append, CAPACITY)
@@ -188,7 +188,7 @@ def test_v1_events_tell_costs_by_dimension(manager: MemoryLeaseManager) -> None:
         ),
     ],
 )
-def test_v1_instances_that_disagree_are_told_on_which_dimension(
+def test_v1_instances_that_disagree_learn_on_which_dimension(
     limiter: SharedResource, manager: MemoryLeaseManager, other: Limits, says: str, over: str
 ) -> None:
     assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)

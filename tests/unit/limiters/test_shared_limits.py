@@ -57,7 +57,7 @@ class Working:
 
 
 class Limits:
-    """Those who share one limit in one process."""
+    """Several SharedResources that share one limit in one process."""
 
     def __init__(self, shared: float, factor: float, *, period: float = 1.0) -> None:
         self.shared, self.factor, self.period = shared, factor, period
@@ -104,12 +104,12 @@ def test_c4_batchers_with_operations_that_cost_more_than_a_share_take_turns(cost
     spent = [one.spent(since) for one in crowd]
     assert limits.worst() <= 1
     assert max(spent) - min(spent) <= 2 * cost
-    whole = 1_000 // cost * cost / 1_000  # of one queue for everybody
+    whole = 1_000 // cost * cost / 1_000  # of one queue for all
     assert limits.used(since) >= 0.97 * whole
     assert all(one.driven.limiter.standing().permits > 3 for one in crowd)
 
 
-def test_c4_c5_one_whose_operations_cost_the_whole_limit_starves_nobody() -> None:
+def test_c4_c5_one_whose_operations_cost_the_whole_limit_starves_no_other() -> None:
     limits = Limits(1_000, 50)
     expensive, *others = limits.join(1_000, 100), limits.join(10), limits.join(10)
     limits.run(4)
@@ -162,7 +162,7 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
     assert max(waited[len(waited) // 2 :]) <= 2_500, "its turn comes every other second"
 
 
-def test_c4_whoever_is_killed_with_a_permit_or_while_it_waits_holds_up_nobody() -> None:
+def test_c4_one_killed_with_a_permit_or_while_it_waits_holds_up_no_other() -> None:
     limits = Limits(1_000, 50)
     crowd = [limits.join(1_000, 100) for _ in range(4)]
     limits.run(4)
@@ -297,7 +297,7 @@ def test_c11_one_with_another_period_is_refused_with_the_command_that_changes_it
     other.run(3.0)
     assert other.calls <= 8, "it asks now and then"
     assert heard.names.count("refused") == 1
-    # The operator runs that command: everybody follows.
+    # The operator runs that command: all instances follow.
     assert first.manager.set_terms(period=3.0)
     other.run(6.0, first.turn)
     assert not other.limiter.standing().refused
@@ -317,7 +317,7 @@ def test_c2_c9_a_limit_that_is_deleted_while_it_is_held_is_not_granted_twice() -
     assert limits.used(limits.clock.now() - 2) >= 0.95
 
 
-def test_c12_the_first_batch_of_a_new_limit_starts_at_once() -> None:
+def test_c12_the_first_batch_of_a_new_limit_starts_immediately() -> None:
     limits = Limits(1_000, 50)
     one = limits.join(10)
     began = limits.clock.now()

@@ -1,4 +1,4 @@
-"""Who gets how much: laws C5 and V5, dominant resource fairness in whole units."""
+"""How much each instance gets: laws C5 and V5, dominant resource fairness in whole units."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def levels_of(
     left: Sequence[int] | None = None,
     levels: Sequence[Level] = (),
 ) -> list[Level]:
-    """Where rounds end that begin at these levels: from nothing, unless said otherwise."""
+    """Where rounds end that begin at these levels: from nothing by default."""
     found = list(levels) or [Level()] * len(bounds)
     for _ in range(ROUNDS):
         order, fillings = in_order(found, bounds), [Filling() for _ in bounds]
@@ -65,7 +65,7 @@ def shares_of(crowd: Crowd, left: Sequence[int] | None = None) -> list[Share]:
 
 
 @given(crowds())
-def test_v1_shares_of_a_bound_never_exceed_the_whole_and_nobody_gets_more_than_it_needs(
+def test_v1_shares_of_a_bound_never_exceed_the_whole_and_none_is_more_than_needed(
     crowd: Crowd,
 ) -> None:
     bounds, instances = crowd
@@ -78,7 +78,7 @@ def test_v1_shares_of_a_bound_never_exceed_the_whole_and_nobody_gets_more_than_i
 
 
 @given(crowds(), st.data())
-def test_v1_what_is_kept_aside_is_shared_by_nobody(crowd: Crowd, data: st.DataObject) -> None:
+def test_v1_what_is_kept_aside_is_not_shared(crowd: Crowd, data: st.DataObject) -> None:
     left = [data.draw(st.integers(-5, whole)) for whole in crowd[0]]
     shares = shares_of(crowd, left)
     for at, units in enumerate(left):
@@ -157,7 +157,7 @@ def test_c5_with_one_bound_it_is_weighted_max_min_to_the_unit(
         return
     assert sum(given_) <= there
     assert sum(given_) >= there - len(asks), "a unit each, for rounding"
-    # Nobody can be given more without taking it from one who has no more for its weight.
+    # No instance can be given more without taking it from one who has no more for its weight.
     levels = {
         Fraction(units, weight)
         for units, (need, weight) in zip(given_, asks, strict=True)
@@ -274,7 +274,7 @@ def test_c4_the_dominant_share_is_what_one_gets_that_needs_all_of_its_bounds(cro
             assert dominant(share, bounds) <= fair / UNITS * (1 + 1e-3) + 1e-3
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_instances_and_no_amount() -> None:
     assert levels_of([], [5]) == [Level()]
     assert levels_of([NeedShape([0], 1_000, [5])], [5], [0]) == [Level()]
     assert share_of(NeedShape([7], 1_000, [9]), [Level()]).units == [7]

@@ -27,11 +27,11 @@ class CourierOptions(ConvertedOptions):
 
 @lists(CourierOptions)
 class Courier:
-    """Brings parcels."""
+    """Bring parcels to their addresses."""
 
     @takes(CourierOptions)
     def __init__(self, options: CourierOptions) -> None:
-        """Begins."""
+        """Begin to bring the parcels."""
         self.options = options
 
 
@@ -42,14 +42,15 @@ def test_a_method_takes_what_the_options_declare() -> None:
     assert str(inspect.signature(Courier)) == (
         "(name: 'str', *, most: 'int' = 16, patience: 'Seconds' = 1.0) -> 'None'"
     )
-    assert Courier.__init__.__doc__ == "Begins."
+    assert Courier.__init__.__doc__ == "Begin to bring the parcels."
 
 
 @pytest.mark.parametrize(
     "shown", [Courier, Batcher, SharedResource, LimiterConfig, RegistrationGate, Worker]
 )
 def test_the_types_can_be_looked_up_under_the_names_of_the_signature(shown: Any) -> None:
-    """As dependency injection does it; aliases stay as they were written where people read them."""
+    """Types are resolved as dependency injection does it; aliases stay as they were written where
+    people read them."""
     parameters = inspect.signature(shown).parameters
     assert set(get_type_hints(shown.__init__)) == {*parameters, "return"}
     assert {type(one.annotation) for one in parameters.values()} == {str}
@@ -69,11 +70,13 @@ def test_a_function_takes_them_and_lists_them_as_well() -> None:
     @lists(BringingOptions)
     @takes(BringingOptions)
     def bring(parcel: str, options: BringingOptions) -> str:
-        """Brings it."""
+        """Bring one parcel to its address."""
         return f"{options.name} brings {parcel}"
 
     assert bring("a book", "Ada", most=1) == "Ada brings a book"
-    assert (bring.__doc__ or "").startswith("Brings it.\n\n* `most`: parcels at a time.\n")
+    assert (bring.__doc__ or "").startswith(
+        "Bring one parcel to its address.\n\n* `most`: parcels at a time.\n"
+    )
 
 
 def test_the_argument_before_the_options_may_be_named_as_the_signature_says() -> None:
@@ -129,5 +132,6 @@ def test_options_that_two_take_name_each_by_itself() -> None:
 
 def test_the_docstring_lists_the_options_with_their_units() -> None:
     assert Courier.__doc__ == (
-        "Brings parcels.\n\n* `most`: parcels at a time.\n* `patience` (s): until it goes on."
+        "Bring parcels to their addresses.\n\n"
+        "* `most`: parcels at a time.\n* `patience` (s): until it goes on."
     )

@@ -16,7 +16,7 @@ from tests.interrupting import ERRORS, each_point
 
 
 class Calls:
-    """Random calls on a ledger, and a list of those in flight beside it."""
+    """Random calls on a ledger, compared with a list of those in flight."""
 
     def __init__(self, slots: int, *, strict: bool) -> None:
         self.ledger = SlotLedger(slots, strict=strict, freed=self._freed)
@@ -33,7 +33,7 @@ class Calls:
 
     @property
     def taken(self) -> int:
-        """By the plain lists."""
+        """Count the slots by the plain lists."""
         lasting = self.charged + self.running + (self.abandoned if self.strict else [])
         return sum(slots for _, slots in lasting)
 
@@ -51,7 +51,7 @@ class Calls:
     def _grant(self, random: random.Random) -> None:
         there = int(self.ledger.available(self.now))
         self.ledger.hold(there)
-        assert self.ledger.available(self.now) == 0, "what is set aside nobody else gets"
+        assert self.ledger.available(self.now) == 0, "what is set aside goes to no other call"
         used = random.randint(0, there)
         if used:
             self.charged.append((self.ledger.charge(used, self.now), used))
@@ -73,7 +73,7 @@ class Calls:
             call[0].abandoned(self.now)
             self.abandoned.append(call)
         else:
-            for _ in range(random.randint(1, 3)):  # said twice, it counts once
+            for _ in range(random.randint(1, 3)):  # reported twice, it counts once
                 call[0].ended(self.now)
 
 

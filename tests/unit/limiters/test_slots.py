@@ -1,4 +1,5 @@
-"""Who has the slots that are left over when shares are rounded down: laws N5 and V5."""
+"""Slots that are left over when shares are rounded down go to one instance after the other: laws N5
+and V5."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_n1_the_rights_of_all_are_never_more_than_there_are_slots(seed: int, epo
 
 
 @given(st.integers(0, 10**6))
-def test_n5_nearly_all_slots_are_somebody_s_by_right(seed: int) -> None:
+def test_n5_nearly_all_slots_belong_to_an_instance_by_right(seed: int) -> None:
     parts, arrivals, slots = crowd(seed)
     there = min(slots, math.floor(sum(parts) + 1e-9))
     found = [sum(rights(parts, arrivals, epoch, slots)) for epoch in range(100)]
@@ -61,7 +62,7 @@ def test_v5_in_the_long_run_each_has_the_fraction_that_was_rounded_off() -> None
         assert jain >= 0.98, (instances, slots)
 
 
-def test_n5_nobody_waits_for_long() -> None:
+def test_n5_no_instance_waits_for_long() -> None:
     arrivals = list(range(5, 17))
     longest = dict.fromkeys(range(12), 0)
     waits = dict.fromkeys(range(12), 0)

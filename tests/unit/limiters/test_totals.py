@@ -1,4 +1,4 @@
-"""What instances have done is counted once each, whatever becomes of their requests."""
+"""Totals of instances are counted once each, whatever becomes of their requests."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.examples import examples
 
 TERMS = Terms.scalar(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
 LONG_MS = 10_000
-"""Longer than until somebody is given up."""
+"""Longer than the time after which an instance is given up, in milliseconds."""
 
 PATIENT = replace(TERMS, lease=600_000)
-"""Nobody is given up."""
+"""Terms with which no instance is given up."""
 
 
 class Worker:
-    """An instance that does something now and then, and tells of it as SharedResource does."""
+    """An instance that does something now and then, and reports it as SharedResource does."""
 
     def __init__(self, name: str, terms: Terms = TERMS) -> None:
         self.share = InstanceShare(name, terms)
@@ -56,14 +56,14 @@ class Worker:
                 self.tally.confirm(request.totals)
             news = self.share.answered(reply, now / 1000, now / 1000)
             if news.disowned:
-                raise AssertionError("nobody else uses its identity")
+                raise AssertionError("no other instance uses its identity")
             if reply.kind is Kind.ANSWER:
                 return request
         raise AssertionError("it is sent back again and again")
 
 
 def coordinator() -> Coordinator:
-    """One that nobody used before, so that it grants at once."""
+    """Return a server that was not used before, so that it grants immediately."""
     made = Coordinator(default_span=0)
     made.registry = Registry("server", NEVER)
     return made
@@ -110,7 +110,8 @@ def test_what_was_done_by_one_that_was_given_up_counts_when_it_comes_back() -> N
     worker.done = 7
     Worker("another").exchange(limit, 1_500 + LONG_MS)
     Worker("another").exchange(limit, 1_500 + 2 * LONG_MS)
-    worker.exchange(limit, 1_600 + 2 * LONG_MS)  # a newcomer again: who knows what was counted
+    # It is a newcomer again: what was counted before cannot be read.
+    worker.exchange(limit, 1_600 + 2 * LONG_MS)
     worker.exchange(limit, 1_700 + 2 * LONG_MS)
     assert counted(limit) == 7
     worker.done = 8
@@ -183,7 +184,7 @@ def looked(limit: Coordinator) -> LimitView:
     return view
 
 
-def test_a_source_that_ended_or_raises_keeps_what_it_said() -> None:
+def test_a_source_that_ended_or_raises_keeps_its_last_totals() -> None:
     tally = Tally()
     said = {"operations_done": 2.0, "unknown": 9.0}
     one = tally.publish(lambda: said)
@@ -200,7 +201,7 @@ def test_a_source_that_ended_or_raises_keeps_what_it_said() -> None:
     assert tally.read()[0] == 5
 
 
-def test_what_goes_back_is_told_as_nothing() -> None:
+def test_what_goes_back_is_reported_as_nothing() -> None:
     tally = Tally()
     said = {"throttled": 2.0}
     tally.publish(lambda: said)

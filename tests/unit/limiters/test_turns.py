@@ -1,4 +1,4 @@
-"""Whose turn it is: law C4, where several Batchers share one limiter."""
+"""Turns of callers: law C4, where several Batchers share one limiter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from limiters._resource.turns import Turns
 
 
-def test_with_nobody_in_line_everybody_may() -> None:
+def test_with_an_empty_line_all_may() -> None:
     turns = Turns()
     assert turns.is_for("a", 0.0)
     assert turns.is_for(None, 0.0)

@@ -1,4 +1,4 @@
-"""Arguments: which values are taken, and what is said of the others."""
+"""Arguments: which values are taken, and how the others are refused."""
 
 from __future__ import annotations
 

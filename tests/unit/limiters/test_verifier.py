@@ -87,7 +87,7 @@ eighths = st.integers(0, 4).map(lambda number: number / 8)
     st.lists(st.tuples(quarters, st.integers(1, 9), eighths), min_size=1, max_size=25),
     st.integers(9, 30),
 )
-def test_c1_notes_that_are_late_by_less_than_was_said_put_nothing_over(
+def test_c1_notes_that_are_late_by_less_than_stated_put_nothing_over(
     starts: list[tuple[float, int, float]], capacity: int
 ) -> None:
     log = [(at, "a", cost) for at, cost, _ in starts]
@@ -217,7 +217,7 @@ def test_n1_calls_in_flight_are_counted_by_definition(log: list[SpentCall]) -> N
     assert verdict.holds is all(one.holds for _, one in verdict.bounds)
 
 
-def test_n1_one_that_begins_beside_calls_that_are_too_many_already_is_over() -> None:
+def test_n1_one_that_begins_when_there_are_too_many_calls_already_is_over() -> None:
     def limits(number: int) -> Limits:
         return Limits(requests=Rate(100), calls=InFlight(number))
 

@@ -1,4 +1,4 @@
-"""Wake-ups reach whoever waits for capacity, whatever becomes of the events for users."""
+"""Wake-ups reach each caller that waits for capacity, whatever becomes of the events for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What wakes a thread may be used at any moment, by a handler of signals too."""
+"""A waking of a thread may be used at any moment, by a handler of signals too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger alone: law C1 (any window), C3 (fractions), C4 (dear amounts), by pure time."""
+"""The ledger alone: law C1 (any window), C3 (fractions), C4 (expensive amounts), by pure time."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_capacity_comes_evenly_and_not_in_one_piece() -> None:
     assert 450 <= in_first_half <= 650
 
 
-def test_c4_a_dear_amount_gathers_beyond_a_burst() -> None:
+def test_c4_an_expensive_amount_gathers_beyond_a_burst() -> None:
     ledger = WindowLedger(1000, 1.0)
     charge(ledger, 100, now=0.0).started(0.0)
     assert ledger.available(0.3, at_least=800) == pytest.approx(300)
