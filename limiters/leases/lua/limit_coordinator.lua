@@ -186,10 +186,10 @@ end
 
 -- Gives up what silent instances hold; takes back what was missing. When something is due, requests look
 -- through some of the instances each, the last ones first, until all were seen: so the names behind
--- those that are left out, which take other places, are few.
+-- those that are left out, which take other places, are few. At how many.
 local function collect(token)
   if limit.now < limit.due then
-    return
+    return 0
   end
   if limit.collected == 0 then
     limit.next_due = LATEST
@@ -197,7 +197,7 @@ local function collect(token)
   local seen, first = records_to_see()
   if not seen then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
-    return
+    return 0
   end
   local next_due, freed, left_out, visited = limit.next_due, certainty.zeros(), {}, limit.visited
   for b, bound in ipairs(limit.bounds) do
@@ -210,7 +210,7 @@ local function collect(token)
       local packed = unsealed(one.field, one.text)
       if not packed then
         certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
-        return
+        return 0
       end
       give_up(one, freed)
       if gone > limit.now then
@@ -239,26 +239,29 @@ local function collect(token)
     limit.due = next_due < LATEST and next_due or limit.now + state.span_of(limit)
     limit.collected = 0
   end
-  if #left_out == 0 then
-    return
-  end
-  state.leave_out(left_out)
-  local queue = {}
-  for _, one in ipairs(limit.queue) do
-    if not records.removed[RECORD_PREFIX .. one.name] then
-      queue[#queue + 1] = one
+  if #left_out > 0 then
+    state.leave_out(left_out)
+    local queue = {}
+    for _, one in ipairs(limit.queue) do
+      if not records.removed[RECORD_PREFIX .. one.name] then
+        queue[#queue + 1] = one
+      end
     end
+    limit.queue = queue
   end
-  limit.queue = queue
+  return #seen
 end
 
 -- If nobody could confirm the time since the last request, another server may have been in charge
--- meanwhile, and have renewed every lease: nobody is given up before those end.
+-- meanwhile, and have renewed every lease: nobody is given up before those end. At how many instances
+-- it has looked.
 local function notice_gap(token)
+  local seen = 0
   if limit.now - limit.last > 2 * limit.interval or swallowed then
-    collect(token)
+    seen = collect(token)
     limit.kept_until = max(limit.kept_until, limit.now + limit.lease)
   end
+  return seen
 end
 
 -- The record of the calling instance, if it has one.
@@ -437,9 +440,10 @@ end
 
 -- Shares.
 
--- Goes on with the division. False if what is stored did not agree, so that everything was forgotten.
-local function divide(record, token)
-  if division.go_on(record) then
+-- Goes on with the division, after a look at `seen` instances. False if what is stored did not agree, so
+-- that everything was forgotten.
+local function divide(record, seen, token)
+  if division.go_on(record, seen) then
     return true
   end
   certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
@@ -650,8 +654,7 @@ function coordinator.serve(request, server, now)
   local created = coordinator.open(request, server, now, token)
   limit.now = max(limit.now, now)
   state.resize_all()
-  notice_gap(token)
-  collect(token)
+  local seen = notice_gap(token) + collect(token)
   local record = own_record(token)
   if record and request.seq < record.seq then
     return { kind = 'stale' }, record
@@ -679,7 +682,7 @@ function coordinator.serve(request, server, now)
     if state.given_is_lost(record) then
       return challenge(), record
     end
-    if not divide(record, token) then
+    if not divide(record, seen, token) then
       return challenge()
     end
     return answer(request, record, true, created), record
@@ -696,7 +699,7 @@ function coordinator.serve(request, server, now)
   limit.deleted = false
   local passed = limit.now - limit.last
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-  if not divide(record, token) then
+  if not divide(record, seen, token) then
     people.label = nil
     return challenge()
   end

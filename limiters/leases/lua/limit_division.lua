@@ -198,9 +198,11 @@ local function read_some(seen, place, most)
 end
 
 -- Goes on with the division: visits some more instances; `own` is the record of the calling one, as it
--- is now. False if something cannot be read, or amounts do not sum to the whole.
-function division.go_on(own)
-  local visits = max(LEAST_VISITS, min(MOST_VISITS, VISITS_PER_MS * (limit.now - limit.shares_at)))
+-- is now, and `looked_at` the number of those that this request has looked at before: two of these
+-- stand for a visit. False if something cannot be read, or amounts do not sum to the whole.
+function division.go_on(own, looked_at)
+  local most = min(MOST_VISITS - floor(looked_at / 2), VISITS_PER_MS * (limit.now - limit.shares_at))
+  local visits = max(LEAST_VISITS, most)
   limit.shares_at = limit.now
   local seen, is_whole, held = {}, false, certainty.zeros()
   local orders, is_short = orders_of(), permits.is_short()
