@@ -166,11 +166,12 @@ local function records_to_see()
       local field = RECORD_PREFIX .. name
       local text = records.changed[field] or texts[i]
       local gone, held = glance_record(text, #limit.bounds)
-      if not gone then
+      -- No lease ends so late: if that is damage, nothing else would show it.
+      if not gone or gone > limit.now + 2 * limit.lease and not unsealed(field, text) then
         return nil
       end
       seen[#seen + 1] = { field = field, text = text, gone = gone, held = held }
-      for b = 1, most == limit.instances and #held or 0 do
+      for b = 1, #held do
         sums[b] = sums[b] + held[b]
       end
     end

@@ -224,8 +224,10 @@ function division.go_on(own, looked_at)
     end
     local record = seen[place] or own
     visit(record == own and own_name or record.name, record, is_short and has_slots, orders)
-    for b = 1, is_whole and #held or 0 do
-      held[b] = held[b] + record.bounds[b].units
+    if is_whole then
+      for b = 1, #held do
+        held[b] = held[b] + record.bounds[b].units
+      end
     end
     limit.visited = place + 1
     if limit.visited == limit.instances then

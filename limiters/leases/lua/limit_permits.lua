@@ -97,9 +97,11 @@ function permits.lives_on_permits(record, parts, limited)
     parts, limited = permits.fair_share(record)
   end
   local bounds, own, rates, holds = limit.bounds, record.bounds, 0, false
-  for b = 1, limited and #own or 0 do
-    if not bounds[b].slots then
-      rates, holds = rates + 1, holds or own[b].units > 0
+  if limited then
+    for b = 1, #own do
+      if not bounds[b].slots then
+        rates, holds = rates + 1, holds or own[b].units > 0
+      end
     end
   end
   for b = 1, #own do

@@ -322,7 +322,8 @@ end
 -- Leaves out the instances at these places, which are in order. Only names are read, no records.
 function state.leave_out(places)
   local kept, first, next_one = {}, floor(places[1] / BLOCK), 1
-  for number = first, MAX_INSTANCES / BLOCK do
+  for further = 0, MAX_INSTANCES / BLOCK do
+    local number = first + further
     local names = block(number)
     if #names == 0 then
       break
@@ -346,8 +347,10 @@ end
 function state.some_records(place, most)
   local all, first = block(floor(place / BLOCK)), place % BLOCK
   local names, fields = {}, {}
-  for i = first + 1, min(#all, first + most) do
-    names[i - first], fields[i - first] = all[i], RECORD_PREFIX .. all[i]
+  for i = 1, #all do
+    if i > first and i <= first + most then
+      names[i - first], fields[i - first] = all[i], RECORD_PREFIX .. all[i]
+    end
   end
   if #fields == 0 or records.forgotten then
     return names, {}
