@@ -76,7 +76,7 @@ FOUR = Limit(
 )
 
 AT_MOST = {"p50": None, "p99": 2.0, "max": 5.0}
-"""Milliseconds."""
+"""How many milliseconds a script may take, by quantile."""
 
 CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
 
