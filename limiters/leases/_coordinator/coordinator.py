@@ -219,13 +219,13 @@ class Coordinator:
         return Reply(Kind.REFUSED, nonce=nonce, terms=limit.terms)
 
     def _notice_gap(self, limit: Limit, token: str) -> int:
-        """If nobody could confirm the time since the last request, another server may have been
-        in charge meanwhile, and have renewed every lease: nobody is given up before those end.
+        """If no request has confirmed the time since the last one, another server may have been in
+        charge: instances whose leases it may have renewed are not given up before those end.
         Returns at how many instances it has looked."""
         seen = 0
         if limit.now - limit.last > 2 * limit.interval or self._swallowed:
             seen = self._collect(limit, token)
-            limit.kept_until = max(limit.kept_until, limit.now + limit.terms.lease)
+            certainty.note_gap(limit)
         return seen
 
     # Who holds what.
