@@ -339,8 +339,8 @@ def test_c8_record_with_an_impossible_number_starts_the_limit_over(
 
 
 def test_c8_damage_in_the_record_of_a_silent_instance_starts_the_limit_over(client: Any) -> None:
-    """Nothing of what it held goes anywhere, even if the damaged number is one that could be
-    stored."""
+    """Damage is noticed before the amount goes anywhere, even if the damaged number could have
+    been stored."""
     scripts = Scripts(client)
     for place in range(len(RECORD) + len(RECORD_BOUND)):
         server = InRedis(scripts, registered=True)
