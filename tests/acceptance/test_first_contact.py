@@ -29,10 +29,6 @@ SAID = {
 }
 """Further output of some of them, however busy the machine."""
 
-LONG = ("spark_", "consumed_capacity", "llm_api", "request_charges")
-"""Examples that `make test` leaves out, as it runs others of the kind: the README's program starts
-a Spark, and there are two more APIs with tokens and one with request units."""
-
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
@@ -193,7 +189,8 @@ def test_the_command_line_says_what_is_wrong() -> None:
         pytest.param(
             path,
             id=path.name,
-            marks=[pytest.mark.long] if path.name.startswith(LONG) else [],
+            # Each starts a Spark. `make test` runs the README's program, which does what one does.
+            marks=[pytest.mark.long] if path.name.startswith("spark_") else [],
         )
         for path in EXAMPLES
     ],
