@@ -22,7 +22,7 @@ from tests.waiting import until
 DEMO = ["demo", "--seconds", "3"]
 CTRL_C = "\x03"
 ENDED = {("own ", signal.SIGINT), ("/6000", signal.SIGTERM)}
-"""What the demo shows, and the signal that `make test` then sends."""
+"""The moments that `make test` plays: what the demo shows, and the signal that ends it."""
 
 SLOW = f"""#!{sys.executable}
 import os, sys, time

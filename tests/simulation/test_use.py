@@ -15,7 +15,7 @@ from tests.simulation.judge import judge
 INTERVAL = 0.5
 
 MOST_CALLS = 700
-"""Of a cluster in `make test`."""
+"""The largest number of requests of a cluster in `make test`."""
 
 
 def cluster_of(
