@@ -15,14 +15,15 @@ import random
 import statistics
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 from benchmarks.figures import Figure
 from dispatcher import Batcher, Learned, Operation, ProvisionedResource, Watcher, settle
 from limiters.verifier import Spent, Verdict, verify
 
-COUNT, SIZE, ROUNDS = 50_000, 100, 60
+COUNT, SIZE, ROUNDS = 2_000, 100, 1_500
+"""Many short rounds: what else the machine does falls into few of them."""
 
 PERIOD, CALL = 6.0, 0.5
 ESTIMATED, ACTUAL = 4_500, 1_000
@@ -60,22 +61,36 @@ def run() -> Iterator[Figure]:
 
 
 def brief() -> Iterator[Figure]:
-    """Measure what settling costs."""
-    plain, settled, singly = list[float](), list[float](), list[float]()
-    kinds = deque([(plain, _ignore), (settled, _settle_batch), (singly, _settle_each)])
-    for number in range(ROUNDS):
-        # In turns: a machine gets slower and faster, and what ran before has an effect.
-        for into, callback in kinds if number % 2 else reversed(kinds):
-            into.append(_processor_time(callback))
-        kinds.rotate()
-    ratio = _ratio(settled, plain)
-    yield Figure("processor time, batches of 100, settled as one", ratio, "x", at_most=1.03)
-    ratio = _ratio(singly, plain)
-    yield Figure("processor time, batches of 100, each operation settled", ratio, "x")
+    """Measure what settling costs. A second plain run shows how exact that is."""
+    callbacks = {
+        "plain": _ignore,
+        "not settled, once more": _ignore,
+        "settled as one": _settle_batch,
+        "each operation settled": _settle_each,
+    }
+    took: dict[str, list[float]] = {name: [] for name in callbacks}
+    with ExitStack() as running:
+        runs = {name: running.enter_context(_Run(one)) for name, one in callbacks.items()}
+        gc.collect()
+        chance, order = random.Random(1), list(runs)
+        for number in range(ROUNDS):
+            chance.shuffle(order)  # what ran before has an effect
+            for name in order:
+                seconds = runs[name].processor_time()
+                if number:
+                    took[name].append(seconds)
+    plain = took.pop("plain")
+    for name, ones in took.items():
+        yield _beside(ones, plain, name, 1.03 if name == "settled as one" else None)
 
 
-def _ratio(ones: list[float], others: list[float]) -> float:
-    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+def _beside(ones: list[float], plain: list[float], name: str, at_most: float | None) -> Figure:
+    ratios = [one / other for one, other in zip(ones, plain, strict=True)]
+    low, _, high = statistics.quantiles(ratios)
+    error = 1.25 * (high - low) / 1.35 / math.sqrt(len(ratios))  # few rounds are far from the rest
+    what = f"processor time, batches of {SIZE}, {name}"
+    note = f"standard error {error:.3f}"
+    return Figure(what, statistics.median(ratios), "x", at_most=at_most, note=note)
 
 
 def _ignore(batch: list[Operation]) -> None:
@@ -91,15 +106,27 @@ def _settle_each(batch: list[Operation]) -> None:
         one.settle(0.5)
 
 
-def _processor_time(callback: Callable[[list[Operation]], None]) -> float:
-    watcher = Watcher(callback, max_batch_size=SIZE)
-    gc.collect()
-    limiter = ProvisionedResource(1e9)
-    with Batcher(rate_limiter=limiter, max_buffer_size=COUNT) as batcher:
+class _Run:
+    """A Batcher whose batches go to `callback`."""
+
+    def __init__(self, callback: Callable[[list[Operation]], None]) -> None:
+        self._watcher = Watcher(callback, max_batch_size=SIZE)
+        limiter = ProvisionedResource(1e9)
+        self._batcher = Batcher(rate_limiter=limiter, max_buffer_size=COUNT)
+
+    def __enter__(self) -> _Run:
+        self._batcher.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._batcher.stop()
+
+    def processor_time(self) -> float:
+        """Send COUNT operations. Return the seconds of processor time of all threads."""
         began = time.process_time()
         for number in range(COUNT):
-            batcher.enqueue(Operation(watcher, 1, number, batchable=True))
-        batcher.drain()
+            self._batcher.enqueue(Operation(self._watcher, 1, number, batchable=True))
+        self._batcher.drain()
         return time.process_time() - began
 
 

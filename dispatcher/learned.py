@@ -20,6 +20,7 @@ from typing import Any
 from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._plain_numbers import plain
 from limiters._support.forking import begin_in_child
+from limiters._support.near_names import did_you_mean
 from limiters._support.validation import ArgumentError, count, function
 
 GROWTH = 1.05
@@ -239,7 +240,12 @@ class Learned:
         unknown = [name for name, _ in _named(checked) if name not in self._by_dimension]
         if unknown:
             requirement = f"be of the dimensions of start={self._shown()} alone"
-            raise ArgumentError("actual", actual, requirement)
+            advice = did_you_mean(unknown[0], self._by_dimension)
+            raise ArgumentError("actual", actual, requirement, advice)
+        try:
+            hash(kind)
+        except TypeError:
+            raise ArgumentError("kind", kind, "be hashable", "as a text is, or a tuple") from None
         self._note(kind, checked)
 
     def _note(self, kind: Hashable, actual: AnyCost) -> None:

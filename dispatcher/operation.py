@@ -173,7 +173,7 @@ class Operation:
     def settle(self, actual: float | Mapping[str, float]) -> None:
         """Give the actual cost of the operation in its callback: once it is known, or several times
         while an answer streams. The last one counts when the callback has returned; until then the
-        operation counts at least as much as its `cost`. Dimensions that are not named count as
+        operation counts at least as much as its `cost`. Dimensions that were never named count as
         estimated.
 
         Each attempt is charged and settled by itself; an attempt that is not settled counts as

@@ -14,8 +14,8 @@ def settle(batch: Iterable[Operation], actual: float | Mapping[str, float]) -> N
     it in the callback: once that is known, or several times while an answer streams.
 
     The last one counts when the callback has returned, in place of what single operations were
-    settled to; until then the batch counts for no less than it was charged. Dimensions that are
-    not named count as estimated, and so does what is never settled.
+    settled to; until then the batch counts for no less than it was charged. Dimensions that
+    were never named count as estimated, and so does what is never settled.
 
     Raises ArgumentError for a cost that is not possible, and for what is no batch; SettlementError
     if these operations are no batch that runs, or of another attempt. Thread-safe.

@@ -229,7 +229,7 @@ class RateShare(BoundShare):
         # Not more: an operation that waits for as much as this would otherwise wait forever.
         return (
             self.worth(self.reply.share) or min(partition, self.capacity)
-        ) * self.ledger.uneven_burst
+        ) * self.ledger.pace.uneven_burst
 
     def sample(self, now: float) -> None:
         for one in (self._recent, self._corrected, self._lately, self._batches):
@@ -290,7 +290,7 @@ class RateShare(BoundShare):
         return min(1.0, self.by_permit(now) / paid) if paid else 1.0
 
     def unasked(self, part: float, now: float) -> float:
-        return part * self.capacity if self.ledger.is_unasked(now) else 0.0
+        return part * self.capacity if self.ledger.debts.is_unasked(now) else 0.0
 
     def returned(self, now: float) -> int:
         """If it needs no more than a trace, all: so the answer brings the debts that others have
@@ -323,7 +323,7 @@ class RateShare(BoundShare):
             return (), ()
         part = 1.0 if leaving else released / self.units
         own, stamped = self.ledger.split(part, now)
-        self.ledger.changed_hands(part, now)
+        self.ledger.pace.changed_hands(part, now)
         self.units -= released
         return in_slices(own, now, self.terms.period), stamped
 
@@ -333,8 +333,8 @@ class RateShare(BoundShare):
             self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
         costs, worth = [cost for _, cost in reply.given], self.worth(reply.units)
         # Else room comes back as it always does.
-        if worth and math.fsum(costs) > self.ledger.even_burst * worth:
-            self.ledger.changed_hands(max(costs) / worth, now)
+        if worth and math.fsum(costs) > self.ledger.pace.even_burst * worth:
+            self.ledger.pace.changed_hands(max(costs) / worth, now)
         self.units, self.reply = reply.units, reply
 
     def follow(self, terms: BoundTerms, now: float) -> None:
@@ -348,9 +348,9 @@ class RateShare(BoundShare):
         self.ledger.inherited.forget_stamps()
 
     def correct(self, now: float) -> Corrections:
-        self.ledger.spent(now)  # first: what was settled by now is owed
-        self.corrections.owe(self.ledger.owed)
-        self.ledger.owed = []
+        self.ledger.spent(now)  # first: it notes what was settled by now
+        self.corrections.add_debts(self.ledger.debts.elsewhere.values())
+        self.ledger.debts.elsewhere = {}
         return super().correct(now)
 
     def lacks(self, cost: float, held: bool, now: float) -> bool:

@@ -114,6 +114,10 @@ AnyCost = float | Any
 the limit, so it accepts programs for one dimension as they are."""
 
 
+Amounts = float | Mapping[str, float]
+"""An actual cost as it was given: without a dimension, or in the dimensions that it names."""
+
+
 def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
     if isinstance(cost, Mapping):
         yield from cost.items()
@@ -121,13 +125,14 @@ def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
         raise TypeError(f"{plain(cost)} does not say of which dimension it is")
 
 
+A_COST = "a number, or a mapping such as {'tokens': 812}"
+"""The forms of a cost, in an error."""
+
+
 def checked_cost(name: str, value: object) -> AnyCost:
     """`value` as a cost: a number, or a mapping of dimensions to numbers; zero or more."""
-    if isinstance(value, str):
-        advice = "by dimension it is a mapping, as in {'tokens': 812}"
-        raise ArgumentError(name, value, "be a number", advice)
     if isinstance(value, NUMBERS) or not isinstance(value, Mapping):
-        return amount(name, value, zero=True)
+        return amount(name, value, zero=True, expected=A_COST)
     amounts = {}
     for dimension, one in amounts_in(name, value).items():
         if not isinstance(dimension, str) or not dimension:
@@ -148,6 +153,19 @@ def amounts_in(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
         raise ArgumentError(
             name, value, requirement, f"it raised {type(error).__name__}"
         ) from error
+
+
+def replaced(cost: AnyCost, amounts: Amounts) -> AnyCost:
+    """Return `cost` with these amounts in place of its own: a number replaces it.
+
+    >>> replaced(Costs({"calls": 1, "tokens": 5}), {"tokens": 0}), replaced(5, 0), replaced(5, {})
+    (Costs(calls=1), 0, 5)
+    """
+    if isinstance(amounts, NUMBERS):
+        return amounts
+    if not amounts:
+        return cost
+    return Costs({**cost, **amounts} if isinstance(cost, Costs) else amounts)
 
 
 def lesser(one: AnyCost, other: AnyCost) -> AnyCost:

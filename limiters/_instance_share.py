@@ -20,10 +20,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from limiters._bound_share import TRACE, BoundShare, RateShare, shares_of
+from limiters._budgets.debts import ROOM
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.permit_corrections import WORTH_ASKING
 from limiters._budgets.spend import Tenure, nothing
-from limiters._budgets.window import ROOM, WindowLedger
+from limiters._budgets.window import WindowLedger
 from limiters._costs import AnyCost, Costs
 from limiters._needs import Wanted, needs_of
 from limiters._support.float_error import covers

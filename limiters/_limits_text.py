@@ -17,6 +17,7 @@ from typing import Any
 from limiters._plain_numbers import exact
 from limiters._rates import MAX_OPERATION_TIME, BurstSeconds, InFlight, Rate, seconds
 from limiters._support import durations, validation
+from limiters._support.near_names import did_you_mean
 from limiters._support.validation import MAX_AMOUNT, ArgumentError
 
 EXAMPLE = "requests=600/60s+10/1s,tokens=90000/60s,calls=20slots"
@@ -63,24 +64,35 @@ class WrittenDimension:
         )
 
     def limit(self, option: str) -> Rate | InFlight:
-        """The limit that it is, complete. What is not written is as in Python: a window is one of a
-        second. ArgumentError of the `option` if there is no such limit."""
+        """The limit that it is, complete. ArgumentError of the `option` if there is no such limit,
+        and for an amount without a window: it might be a rate, or a number of calls."""
+        for window in self.windows:
+            if window.per is None:
+                raise self._without_window(option, window.amount)
         try:
             if self.slots is not None:
                 return InFlight(self.slots, **(self.options or {}))
             outer, *inner = sorted(
-                (Rate(one.amount, 1.0 if one.per is None else one.per) for one in self.windows),
+                (Rate(one.amount, one.per) for one in self.windows if one.per is not None),
                 key=lambda one: -validation.in_seconds(one.per),
             )
             return Rate(outer.capacity, outer.per, inner, **(self.options or {}))
         except ArgumentError as error:
             what = _IN_WORDS.get(error.parameter, error.parameter)
+            why = f": {error.advice}" if error.advice else ""
             raise ArgumentError(
                 option,
                 self.written,
                 f"be a possible limit for {self.name}",
-                f"{what} must {error.requirement}",
+                f"{what} must {error.requirement}{why}",
             ) from None
+
+    def _without_window(self, option: str, amount: float) -> ArgumentError:
+        written = exact(amount)
+        ways = f"with its window if {self.name} is a rate, as in {self.name}={written}/1s"
+        if len(self.windows) == 1 and not amount % 1:
+            ways += f", or as {self.name}={written}slots if it is a number of calls in flight"
+        return ArgumentError(option, self.written, f"say what {written} counts", f"write it {ways}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +146,13 @@ def _read_dimension(option: str, text: str) -> WrittenDimension:
     name, is_named, value = (part.strip() for part in text.partition("="))
     name, is_window, per = (part.strip() for part in name.partition("/"))
     if not is_named or not name:
-        advice = "commas separate dimensions, so numbers have none" if text[:1].isdigit() else ""
         raise ArgumentError(
-            option, text, f"be a number, or limits by dimension, as in {EXAMPLE}", advice
+            option,
+            text,
+            f"be a number, or limits by dimension, as in {EXAMPLE}",
+            "a number here has no commas, and a window has a dimension"
+            if text[:1].isdigit()
+            else "",
         )
     limit, *more = (part.strip() for part in value.split(":"))
     if "=" in limit:
@@ -201,7 +217,7 @@ def _read_options(
                 option,
                 text,
                 f"have no {called or one!r} for {name}",
-                f"there are {', '.join(known)}",
+                did_you_mean(called, known, f"there are {', '.join(known)}"),
             )
         found = known[called](value)
         if found is None:
@@ -263,8 +279,6 @@ def _options(limit: Rate | InFlight, *, usual: bool) -> Iterator[tuple[str, str]
             yield "burst", exact(limit.burst)
         if limit.counts != "start":
             yield "counts", limit.counts
-        else:
-            usual = False  # nothing goes by it
-    longest = validation.in_seconds(limit.max_operation_time)
-    if usual or longest != MAX_OPERATION_TIME:
-        yield "max_operation_time", durations.written(longest)
+    longest = limit.max_operation_time
+    if longest is not None and (usual or longest != MAX_OPERATION_TIME):
+        yield "max_operation_time", durations.written(validation.in_seconds(longest))

@@ -95,7 +95,8 @@ class Rate:
     * `burst`: what may go immediately after a rest, as a cost or as `seconds(...)` of the rate. By
       default a tenth of the shortest window, and at most one second of the rate.
     * `counts`: whether the server counts a call from its "start" or from its "end".
-    * `max_operation_time`: how many seconds a call may last; needed for `counts="end"` only.
+    * `max_operation_time`: for `counts="end"` alone, how many seconds a call may last, 60 by
+      default.
 
     >>> Rate(600, per=60, also=[Rate(10, per=1)])
     Rate(600, per=60, also=(Rate(10, per=1),))
@@ -106,22 +107,37 @@ class Rate:
     also: Iterable[Rate] = ()
     burst: float | BurstSeconds | None = None
     counts: Literal["start", "end"] = "start"
-    max_operation_time: validation.Seconds = MAX_OPERATION_TIME
+    max_operation_time: validation.Seconds | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "capacity", amount("capacity", self.capacity))
         put(self, "per", at_most_a_day("per", self.per))
         put(self, "also", self._inner_windows())
-        longest = at_most_a_day("max_operation_time", self.max_operation_time)
-        put(self, "max_operation_time", longest)
         if self.burst is not None and not isinstance(self.burst, BurstSeconds):
-            put(self, "burst", amount("burst", self.burst))
+            expected = "a cost, or a time as limiters.seconds(5)"
+            put(self, "burst", amount("burst", self.burst, expected=expected))
         validation.one_of("start", "end")("counts", self.counts)
+        put(self, "max_operation_time", self._longest_call())
         outer = self
         for inner in self.also:
             inner._check_within(outer)
             outer = inner
+
+    def _longest_call(self) -> float | None:
+        """Return how long a call may last, if it counts from its end."""
+        longest = self.max_operation_time
+        if self.counts == "end":
+            given = MAX_OPERATION_TIME if longest is None else longest
+            return at_most_a_day("max_operation_time", given)
+        if longest is not None:
+            raise ArgumentError(
+                "max_operation_time",
+                longest,
+                "be left out, or go with counts='end'",
+                "a call that counts from its start counts for one window, however long it lasts",
+            )
+        return None
 
     def _inner_windows(self) -> tuple[Rate, ...]:
         """Return its shorter windows, the longest first; the order of `also` does not matter."""
@@ -183,7 +199,7 @@ class Rate:
     def bounds(self, dimension: str) -> tuple[Bound, ...]:
         """A bound for each of its windows."""
         windows = self.windows
-        at_end = self.counts == "end"
+        longest = self.max_operation_time
         return tuple(
             Bound(
                 dimension,
@@ -191,8 +207,8 @@ class Rate:
                 window.capacity,
                 validation.in_seconds(window.per),
                 min(self._burst(windows[-1]), window.capacity),
-                at_end,
-                validation.in_seconds(self.max_operation_time) if at_end else 0.0,
+                self.counts == "end",
+                0.0 if longest is None else validation.in_seconds(longest),
             )
             for window in windows
         )
@@ -211,10 +227,9 @@ class Rate:
             more += f", burst=seconds({exact(self.burst.seconds)})"
         elif self.burst is not None:
             more += f", burst={exact(self.burst)}"
-        at_end = self.counts != "start"
-        if at_end:
+        if self.counts != "start":
             more += f", counts={self.counts!r}"
-        if at_end or self.max_operation_time != MAX_OPERATION_TIME:
+        if self.max_operation_time not in (None, MAX_OPERATION_TIME):
             more += f", max_operation_time={exact_seconds(self.max_operation_time)}"
         return f"Rate({exact(self.capacity)}, per={exact_seconds(self.per)}{more})"
 

@@ -105,8 +105,8 @@ class ReserveTimeoutError(LimiterError, TimeoutError):
         """The time-out in seconds."""
         shown = dict(cost) if isinstance(cost, Mapping) else plain(cost)
         super().__init__(
-            f"a reservation of {shown} was not granted within {plain(timeout)} s, as others use "
-            "the limit; wait longer, or ask for less"
+            f"a reservation of {shown} was not granted within {plain(timeout)} s, as the limit had "
+            "no room for it; wait longer, or ask for less"
         )
 
 

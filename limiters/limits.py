@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import ItemsView, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from keyword import iskeyword
 
 from limiters._bound_names import bound_names
-from limiters._costs import NUMBERS, AnyCost, Costs, amounts_in, checked_cost
+from limiters._costs import (
+    A_COST,
+    NUMBERS,
+    AnyCost,
+    Costs,
+    amounts_in,
+    checked_cost,
+    replaced,
+)
 from limiters._limits_text import (
     dimension_text,
     plain_text,
@@ -31,10 +38,12 @@ from limiters._rates import (
 )
 from limiters._support import validation
 from limiters._support.durations import read_seconds
+from limiters._support.near_names import did_you_mean
 from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount
 
 __all__ = (
+    "A_LIMIT",
     "BURST",
     "MAX_BOUNDS",
     "MAX_OPERATION_TIME",
@@ -45,6 +54,7 @@ __all__ = (
     "InFlight",
     "Limits",
     "Rate",
+    "nameless",
     "read_limits",
     "seconds",
 )
@@ -58,8 +68,8 @@ MAX_BOUNDS = 16
 """The largest number of bounds of a limit: the record of an instance has a part for each."""
 
 
-_NAMELESS = re.compile(r"(?P<amount>\d+\.?\d*(?:[eE][+-]?\d{1,3})?)(?:/(?P<per>[^=,:+]+))?")
-"""The text of a limit of one dimension without a name."""
+_NAMELESS = re.compile(r"(?P<amount>\d+\.?\d*(?:[eE][+-]?\d{1,3})?)/(?P<per>[^=,:+]+)")
+"""The text of a limit of one dimension without a name, with its window."""
 
 
 class Limits:
@@ -101,10 +111,13 @@ class Limits:
             raise ArgumentError(
                 "Limits", validation.UNSHOWN, "have a dimension, as in Limits(requests=Rate(600))"
             )
-        for name, one in dimensions.items():
+        given: Mapping[str, object] = dimensions
+        for name, one in given.items():
             _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
-                raise ArgumentError(name, one, "be a Rate or InFlight", f"as in Rate({one!r})")
+                example = f"Rate({one!r})" if isinstance(one, NUMBERS) else "Rate(600, per=60)"
+                advice = f"as in {example}; Limits.parse reads a text"
+                raise ArgumentError(name, one, "be a Rate or InFlight", advice)
         self._keep(dimensions)
         if len(self.bounds) > MAX_BOUNDS:
             raise ArgumentError(
@@ -135,10 +148,8 @@ calls=InFlight(20))
         >>> print(limits)
         requests=600/60s+10/1s,tokens=90000/60s,calls=20slots
         """
-        nameless = _NAMELESS.fullmatch(plain_text("text", validation.text("text", text)))
-        if nameless:
-            return cls.of(float(nameless["amount"]), read_seconds(nameless["per"] or "1s") or 0)
-        return cls(**read_dimensions("text", text).by_name("text"))
+        found = read_limits("text", validation.text("text", text))
+        return found if isinstance(found, Limits) else cls.of(found)
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
@@ -165,12 +176,14 @@ calls=InFlight(20))
         if isinstance(capacity, Mapping):
             for called, one in amounts_in(name, capacity).items():
                 if called not in names:
-                    raise ArgumentError(name, capacity, self._names(names))
+                    advice = self._advice(called, names)
+                    raise ArgumentError(name, capacity, self._names(names), advice)
                 changed[called] = amount(f"{name}[{called!r}]", one)
         elif len(names) == 1:
             changed[names[0]] = amount(name, capacity)
         else:
-            raise self._without_dimension(name, amount(name, capacity))
+            expected = f"a mapping such as {{{names[0]!r}: {plain(self.bounds[0].capacity)}}}"
+            raise self._without_dimension(name, amount(name, capacity, expected=expected))
         goal = []
         for called, bound in zip(names, self.bounds, strict=True):
             one = changed.get(called, bound.capacity)
@@ -266,27 +279,30 @@ calls=InFlight(20))
         >>> limits.actual("actual", {"tokens": 1_034}, Costs({"requests": 1, "tokens": 4_500}))
         Costs(requests=1, tokens=1034)
         """
+        return replaced(estimated, self.amounts_of(name, value))
+
+    def amounts_of(self, name: str, value: object) -> float | dict[str, float]:
+        """Return the amounts that `value`, an actual cost, names: a number for a limit of one
+        dimension, unless it names none. Raise what `actual` raises."""
         if type(value) in NUMBERS and 0 <= value <= MAX_AMOUNT and self._is_plain:  # type: ignore[operator]
-            return value  # what follows comes to the same
+            return value  # type: ignore[return-value]  # what follows comes to the same
         if not isinstance(value, Mapping):
-            number = amount(name, value, zero=True)
+            number = amount(name, value, zero=True, expected=A_COST)
             if not self.is_scalar:
                 raise self._without_dimension(name, number)
             value = {self.dimensions[0]: number}
         said = amounts_in(name, value)
         for dimension in said:
             if dimension not in self._dimensions:
-                raise ArgumentError(name, said, self._names())
+                raise ArgumentError(name, said, self._names(), self._advice(dimension))
             if dimension in self._slots:
                 advice = "calls in flight are counted as long as they last, and cost nothing else"
-                raise ArgumentError(name, said, f"not be of {dimension or 'calls'}", advice)
+                raise ArgumentError(name, said, f"leave out {dimension or 'calls'}", advice)
         amounts = {
             dimension: amount(f"{name}[{dimension!r}]", one, zero=True)
             for dimension, one in said.items()
         }
-        if self.is_scalar:
-            return next(iter(amounts.values()), estimated)
-        return Costs({**estimated, **amounts} if isinstance(estimated, Costs) else amounts)
+        return next(iter(amounts.values()), amounts) if self.is_scalar else amounts
 
     def speed(self, capacity: AnyCost) -> AnyCost:
         """Return how much of each rate a holder of `capacity`, which is given as `smallest` returns
@@ -376,15 +392,16 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
         *others, last = names or self.dimensions
         return f"be of {', '.join(others)}{' and ' if others else ''}{last} alone"
 
-    def _advice(self, unknown: str) -> str:
-        """Return a suggestion for an unknown dimension."""
+    def _advice(self, unknown: object, windows: Sequence[str] = ()) -> str:
+        """Return a suggestion for an unknown dimension; of a capacity, for one of its `windows`."""
         if "" in self._dimensions:
             return ""
-        dimension, is_window, _ = unknown.partition("/")
+        dimension, is_window, _ = str(unknown).partition("/")
         if is_window and dimension in self._dimensions:
+            if windows:
+                return f"the longest window of {dimension} is called {dimension}"
             return f"a cost of {dimension} counts in all of its windows"
-        near = get_close_matches(unknown.lower(), self._dimensions, n=1)
-        return f"did you mean {near[0]}?" if near else f"there is no {unknown}"
+        return did_you_mean(str(unknown), windows or self._dimensions, f"there is no {unknown}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._dimensions == other._dimensions
@@ -407,19 +424,33 @@ one or more, not {'tokens': 5}; give its Watcher a batch_cost
         return f"Limits({named})"
 
 
+A_LIMIT = "a number, Limits, or a text such as tokens=90000/60s"
+"""The forms of a capacity, in an error."""
+
+
 def read_limits(option: str, text: str) -> float | Limits:
     """Return the number or the Limits that `text` stands for. ArgumentError of the `option` if
     there are none.
 
-    >>> read_limits("capacity", "20_000")
-    20000.0
+    >>> read_limits("capacity", "20_000"), read_limits("capacity", "200/1m")
+    (20000.0, Limits.of(200, 60))
     >>> read_limits("capacity", "tokens=90000/60s,calls=20slots")
     Limits(tokens=Rate(90000, per=60), calls=InFlight(20))
     """
     found = read_number_or_text(text)
     if isinstance(found, float):
         return found
-    return Limits(**read_dimensions(option, text).by_name(option))
+    return nameless(option, text) or Limits(**read_dimensions(option, text).by_name(option))
+
+
+def nameless(option: str, text: str) -> Limits | None:
+    """Return the limits of one dimension without a name that are written with a window; None for
+    any other text. ArgumentError of the `option` if there are no such limits."""
+    found = _NAMELESS.fullmatch(plain_text(option, text))
+    if found is None:
+        return None
+    with validation.named({"capacity": option, "period": option}):
+        return Limits.of(float(found["amount"]), read_seconds(found["per"]) or 0)
 
 
 def _check_name(name: object) -> None:

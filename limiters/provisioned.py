@@ -21,12 +21,12 @@ from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import ArgumentError, Seconds, amount, in_seconds, seconds
-from limiters.limits import Bound, BoundKind, Limits, read_limits
+from limiters.limits import A_LIMIT, Bound, BoundKind, Limits, read_limits
 
 
 def _capacity(name: str, value: object) -> float | Limits:
     found = read_limits(name, value) if isinstance(value, str) else value
-    return found if isinstance(found, Limits) else amount(name, found)
+    return found if isinstance(found, Limits) else amount(name, found, expected=A_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +69,12 @@ class ProvisionedResource(Resource):
 
     @takes(ProvisionedOptions)
     def __init__(self, options: ProvisionedOptions) -> None:
-        self._period = in_seconds(options.period)
-        if isinstance(options.max_capacity, Limits) and self._period != 1:
+        period = in_seconds(options.period)
+        if isinstance(options.max_capacity, Limits) and period != 1:
             raise ArgumentError(
                 "period", options.period, "be left out with Limits", "each Rate says its own"
             )
-        self._limits = Limits.of(options.max_capacity, self._period)
+        self._limits = Limits.of(options.max_capacity, period)
         super().__init__(options.clock)
 
     def _begin(self) -> None:
@@ -86,7 +86,7 @@ class ProvisionedResource(Resource):
         if "" not in self._limits.dimensions:
             return f"ProvisionedResource({self._limits!r})"
         capacity = plain(self._limits.bounds[0].capacity)
-        return f"ProvisionedResource({capacity}, period={plain(self._period)})"
+        return f"ProvisionedResource({capacity}, period={plain(self.period)})"
 
     @property
     def limits(self) -> Limits:
@@ -196,7 +196,7 @@ class ProvisionedResource(Resource):
                 return False
             self._turns.end(claimant)
             payment = self._ledger.payment(lesser(cost, free), now, receipt)
-            receipt.spend = payment.spend
+            receipt.payment = payment  # first: an interrupt may come now
             payment.enter()
             return True
 

@@ -40,10 +40,12 @@ from limiters.leases._messages import (
     Reply,
     Request,
     Terms,
+    partitions_of,
     ramp_of,
     shared_amount,
     weight_units,
 )
+from limiters.leases._operator import A_CHANGE
 from limiters.leases._totals import counters_of
 from limiters.leases.protocol import LeaseManager
 from limiters.limiter import Ending, LearnedSource
@@ -276,7 +278,7 @@ class SharedResource(Resource):
                 self._want(now)  # it gathers no longer
             self._share.short(False, now)
             payment = budget.purse.payment(lesser(cost, parts.amount), now, receipt)
-            receipt.spend = payment.spend
+            receipt.payment = payment  # first: an interrupt may come now
             payment.enter()
             return True
 
@@ -340,17 +342,19 @@ class SharedResource(Resource):
         Raises LeaseManagerError if the lease manager cannot be reached.
         """
         if not isinstance(capacity, Mapping):
-            capacity = shared_amount("capacity", capacity)
+            capacity = shared_amount("capacity", capacity, expected=A_CHANGE)
         if self._manager is None:
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
         own = self._terms
         changed = self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp))
-        if not changed and isinstance(capacity, Mapping):
+        if not changed and own.layout:
             # The limit is gone: make it again, and change it.
             self._manager.set_terms(
-                capacity=self._shared_limits, factor=own.factor, lease_time=own.lease / 1000
+                capacity=self._shared_limits,
+                parts=partitions_of(own.capacity, own.factor),
+                lease_time=own.lease / 1000,
             )
             self._manager.set_terms(capacity=capacity)
         elif not changed:

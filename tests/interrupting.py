@@ -121,11 +121,13 @@ def each_point(
     every_bytecode: bool = False,
     step: int = 1,
     packages: Sequence[ModuleType] = OURS,
+    first: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """Where each exception came. `prepare` gives the call to be interrupted next, in the code of
-    these packages."""
+    these packages; `first` is done before the exception comes."""
 
     def handler() -> None:
+        first()
         raise error
 
     at = 0

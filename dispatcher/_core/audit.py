@@ -15,10 +15,6 @@ class AuditedCosts(NamedTuple):
     estimated: AnyCost = 0
     actual: AnyCost = 0
 
-    def plus(self, estimated: AnyCost, actual: AnyCost) -> AuditedCosts:
-        """Return these, with another batch."""
-        return AuditedCosts(self.estimated + estimated, self.actual + actual)
-
 
 class Finding(NamedTuple):
     """The result of an audit, with the name of its event."""

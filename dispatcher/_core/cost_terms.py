@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from dispatcher._core.queues.buffer import NEVER
@@ -11,7 +12,15 @@ from dispatcher.errors import TooExpensiveError
 from dispatcher.learned import Learned
 from dispatcher.operation import Operation, has_learned_estimate
 from dispatcher.watcher import WatcherTerms
-from limiters._costs import AnyCost, Costs, checked_cost, greater, is_covered, lesser
+from limiters._costs import (
+    Amounts,
+    AnyCost,
+    Costs,
+    checked_cost,
+    greater,
+    is_covered,
+    lesser,
+)
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 from limiters.limits import BoundKind
@@ -32,6 +41,11 @@ class CostTerms:
         slots = {bound.dimension for bound in bounds if bound.kind is BoundKind.SLOTS}
         self.in_flight = frozenset(slots)
         """The dimensions that count calls in flight."""
+        self.amounts_of: Callable[[str, object], Amounts] = (
+            _actual_number if self._limits is None else self._limits.amounts_of
+        )
+        """Returns the amounts that an actual cost names, which is an argument of this name. Raises
+        ArgumentError if it is not a possible cost."""
         self._largest: WeakKeyDictionary[Learned, AnyCost] = WeakKeyDictionary()
         """The highest costs of operations whose batches have a cost that is learned."""
         self.learned = LearnedCosts()
@@ -47,12 +61,7 @@ class CostTerms:
         """Return `cost` in the form in which costs are added up. Raise an ArgumentError of the
         argument `name` if its dimensions are not those of the limiter, or if it does not name
         them."""
-        if self._limits is not None:
-            return self._limits.normal(name, cost)
-        if isinstance(cost, Costs):
-            advice = "or the Batcher a rate_limiter with Limits of these dimensions"
-            raise ArgumentError(name, dict(cost), "be a number without a rate_limiter", advice)
-        return cost
+        return _number(name, cost) if self._limits is None else self._limits.normal(name, cost)
 
     def check_longest_call(self, longest: float) -> None:
         """Raise ArgumentError if callbacks may take longer than the limiter counts with."""
@@ -63,13 +72,6 @@ class CostTerms:
     def are_limited(self) -> bool:
         """Whether there is a limiter that is charged."""
         return self._limits is not None
-
-    def actual(self, name: str, value: object, estimated: AnyCost) -> AnyCost:
-        """Return `value` as an actual cost, in the same form as the estimate `estimated`. Raise an
-        ArgumentError of the argument `name` if it is not a possible cost."""
-        if self._limits is not None:
-            return self._limits.actual(name, value, estimated)
-        return self.normal(name, checked_cost(name, value))
 
     def of_batch(self, terms: WatcherTerms) -> AnyCost:
         """Return the cost of a batch in addition to its operations."""
@@ -126,3 +128,15 @@ class CostTerms:
             return None
         windows = self._limits.tightest_windows if self._limits is not None else {}
         return TooExpensiveError(cost, self.most, batch_cost, windows)
+
+
+def _number(name: str, cost: AnyCost) -> float:
+    """Return `cost` for a Batcher without a limiter. ArgumentError if it has dimensions."""
+    if isinstance(cost, Costs):
+        advice = "or the Batcher a rate_limiter with Limits of these dimensions"
+        raise ArgumentError(name, dict(cost), "be a number without a rate_limiter", advice)
+    return cost
+
+
+def _actual_number(name: str, value: object) -> float:
+    return _number(name, checked_cost(name, value))

@@ -249,7 +249,7 @@ class EngineThread:
         """Mark this as a copy in a forked child: its threads do not exist, and its locks may stay
         locked."""
         self.forked = True
-        self._buffer.end()
+        self._buffer.leave_behind()
 
 
 def _after_fork_in_child() -> None:

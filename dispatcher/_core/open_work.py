@@ -83,8 +83,9 @@ class OpenWork:
         self.totals = BatcherTotals()
         self.first_raised: dict[int, float] = {}
         """The times at which operations that are retried were first raised, by identity."""
-        self.settled: AuditedCosts | None = None
-        """The batches that were settled since the last audit; None if there were none."""
+        self._settled: tuple[AnyCost, AnyCost] | None = None
+        """The estimated and the actual costs of the batches that were settled since the last audit;
+        None if there were none."""
         self.callback_seconds: float | None = None
         """The recent duration of callbacks; None until one has ended."""
 
@@ -97,14 +98,14 @@ class OpenWork:
 
     def note_settled(self, settlement: BatchSettlement) -> None:
         """Note a batch that was settled and has ended, for the next audit."""
-        settled = self.settled or AuditedCosts(self._nothing, self._nothing)
-        self.settled = settled.plus(settlement.estimated, settlement.actual)
+        estimated, actual = self._settled or (self._nothing, self._nothing)
+        self._settled = estimated + settlement.estimated, actual + settlement.actual
 
     def take_settled(self) -> AuditedCosts | None:
         """Return the batches that were settled since this was called last; None if there were
         none."""
-        settled, self.settled = self.settled, None
-        return settled
+        settled, self._settled = self._settled, None
+        return settled and AuditedCosts(*settled)
 
     def read(self) -> tuple[AnyCost, int, int]:
         """Return the target, the number of batches in flight and that of waiting operations."""

@@ -90,8 +90,8 @@ class Context:
         the cost of these rows together.
 
         The last settlement of the same rows counts when the batch has ended; until then the batch
-        counts at least as much as it was charged. Dimensions that are not named count as estimated.
-        Each attempt is charged and settled by itself.
+        counts at least as much as it was charged. Dimensions that were never named count as
+        estimated. Each attempt is charged and settled by itself.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError if the batch has
         ended, or does not have these rows. Thread-safe.

@@ -33,7 +33,7 @@ class WorkerContext:
         """Says what this call costs in truth, its batch cost included, or what one of its messages
         does: once that is known, or several times while an answer streams. The last one counts
         when the handler has returned; until then the call counts for no less than was charged.
-        Dimensions that are not named count as estimated.
+        Dimensions that were never named count as estimated.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError if the call has
         ended or the message is not of this call. Thread-safe.

@@ -49,10 +49,16 @@ class EndWindowLedger(WindowLedger):
         """`cost` as begun now, to be entered without setting it aside before. It ends with `owner`
         at the latest."""
         entry = CallEntry(cost, now, None, self._settled, ends=self._ends)
+        entry.paced = 0.0
         if owner is not None:
             entry.owned_by(owner)
         entry.started(now)
         return Payment.by(self, entry)
+
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+        entry.cancel()
+        self.pace.correct(entry, 0.0, 1.0, now)
 
     def spent(self, now: float) -> float:
         """What counts now: what runs, what ended in the last period, and what is about to begin."""
@@ -65,7 +71,7 @@ class EndWindowLedger(WindowLedger):
         """Until when batches that are to cost nothing here wait nevertheless."""
         for one in self._starting:
             if one.cost and not one.estimated:
-                self._note_excess(one, self._soonest_end(one, now))
+                self.debts.note(one, self._soonest_end(one, now))
         return super().in_debt_until(now)
 
     def total(self) -> float:
@@ -83,4 +89,4 @@ class EndWindowLedger(WindowLedger):
         return super().total() + math.fsum(one.estimated for one in self._starting)
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
-        return now + self._life
+        return now + self._started.life

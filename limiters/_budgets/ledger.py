@@ -48,6 +48,9 @@ class BoundLedger(Protocol):
     def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on, by one step."""
 
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from limiters._budgets.settlements import Settlements
-from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
+from limiters._budgets.spend import OPEN, BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
 from limiters._budgets.spending import Spending
 from limiters._support.float_error import FLOAT_ERROR, covers
 
@@ -28,6 +28,11 @@ class PermitUse(NamedTuple):
     """What it costs beyond that, as far as that was known and its age is."""
     is_final: bool
     """Whether what it costs, and from when on it counts, changes no more."""
+
+    @property
+    def correction(self) -> float:
+        """By how much the cost that was reported is another one than was charged."""
+        return self.charged + self.excess - self.entry.cost
 
 
 class PermitBudget:
@@ -114,6 +119,16 @@ class PermitBudget:
         self._left = max(0.0, self._left - entry.cost)
         self._spends.append(entry)
 
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+        if entry in self._spends:
+            self._spends.remove(entry)
+            if entry.tenure is self._tenure:
+                self._left += entry.cost
+        elif any(entry is one.entry for one in self.uses):  # it was reported meanwhile
+            entry.settle(0)
+            entry.ended(now)
+
     def close(self, now: float) -> tuple[int, tuple[tuple[int, float], ...]]:
         """Ends the permit: its number, and (age in milliseconds, cost) of what it was used for; an
         age of UNKNOWN for what has no time stamp yet. What a call costs is reported as far as it
@@ -125,11 +140,11 @@ class PermitBudget:
         for one in spends:
             if not one.cost:
                 continue
-            closed, began = one.closed, one.stamp  # first: it may end while it is reported
+            state, began = one.state, one.stamp  # first: it may end while it is reported
             counts = one.counts
             age = UNKNOWN if began is None else max(0, math.floor((now - began) * 1000))
             excess = 0.0 if began is None else max(0.0, counts - one.cost)
-            is_final = began is not None and bool(closed)
+            is_final = began is not None and state is not OPEN
             self.uses.append(PermitUse(one, age, min(one.cost, counts), excess, is_final))
             self._recent.append((now if began is None else began, one.cost))
             self._reported += one.cost
@@ -138,11 +153,12 @@ class PermitBudget:
     def spending(self) -> Spending:
         """What permits have paid for, of callbacks that have begun, and what settlements have
         changed of it."""
-        for entry in tuple(self._settlements.reported):
+        seen = tuple(self._settlements.reported)
+        for entry in seen:
             entry.reported = False  # first: what is settled from here on is reported again
-            if entry.closed and not entry.accounted:
+            if entry.state is not OPEN and not entry.accounted:
                 self._settlements.account(entry, entry.counts)
-            self._settlements.dealt_with(entry)
+        self._settlements.dealt_with(seen)
         begun = math.fsum(one.cost for one in self._spends if one.started_at is not None)
         return Spending(
             self._reported + begun, self._settlements.refunded, self._settlements.excess

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from limiters._budgets.permit import UNKNOWN, PermitUse
+from limiters._budgets.spend import OPEN
 from limiters.leases._format import MAX_ENTRIES, MAX_PERMIT_MS
 from limiters.leases._ledger import slice_end
 from limiters.leases._messages import BoundReply, BoundTerms, Entries
@@ -71,23 +72,25 @@ class PermitCorrections:
         """Those that the request which is under way reports."""
         self._sent_debts: list[tuple[float, float]] = []
         self._reported: list[ReportedUse] = []
-        self._owed: list[tuple[float, float]] = []
+        self._debts: list[tuple[float, float]] = []
         """(when, cost) of debts that have to be sent."""
         self._corrected: list[tuple[float, float]] = []
-        """(when, by how much) the cost of reported uses turned out to be another one."""
+        """(when, by how much) the cost of uses turned out to be another one than was charged."""
 
     def granted(self, reply: BoundReply) -> None:
         """A permit was granted."""
         charge = Charge(reply.permit_at, reply.permit_stayed, reply.permit_wave)
         self._open = charge if charge.stayed > 0 else None
 
-    def owe(self, debts: Iterable[tuple[float, float]]) -> None:
+    def add_debts(self, debts: Iterable[tuple[float, float]]) -> None:
         """(when, cost) that is in no ledger."""
-        self._owed += debts
+        self._debts += debts
 
     def compose(self, uses: Sequence[PermitUse], now: float, terms: BoundTerms) -> Corrections:
         """What a request has to say that reports these uses."""
-        self._owed += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
+        self._debts += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
+        corrected = (use for use in uses if use.correction)
+        self._corrected += [(now - max(0, use.age) / 1000, use.correction) for use in corrected]
         self._sent = [ReportedUse(use, self._open) for use in uses if not use.is_final]
         self._open = None
         refunds: dict[int, float] = {}
@@ -97,9 +100,9 @@ class PermitCorrections:
         for one, charge in ready:
             if charge.wave == wave:  # of an earlier one nothing is left
                 self._refund(one, charge, refunds, moved)
-        counting = [one for one in self._owed if now - one[0] < terms.counts / 1000]
+        counting = [one for one in self._debts if now - one[0] < terms.counts / 1000]
         self._sent_debts = latest(counting, max(terms.capacity, terms.in_force))
-        self._owed = []
+        self._debts = []
         return Corrections(
             in_slices(self._sent_debts, now, terms.period),
             tuple(sorted(refunds.items()))[-MAX_ENTRIES:],
@@ -118,7 +121,7 @@ class PermitCorrections:
                     kept.append(one)
             elif now - entry.stamp < terms.counts / 1000:
                 self._note_debt(one, entry.stamp, now)
-                if not entry.closed:
+                if entry.state is OPEN:
                     kept.append(one)
                 elif one.charge is not None and _refund_of(one) > 0:
                     ready.append((one, one.charge))
@@ -128,7 +131,7 @@ class PermitCorrections:
     def _note_debt(self, one: ReportedUse, stamp: float, now: float) -> None:
         more = one.use.entry.counts - one.counted
         if more > 0:
-            self._owed.append((stamp, more))
+            self._debts.append((stamp, more))
             self._corrected.append((now, more))
             one.counted += more
 
@@ -167,7 +170,7 @@ class PermitCorrections:
         for one in self._sent:
             one.charge = None
         self._reported += self._sent
-        self._owed += self._sent_debts
+        self._debts += self._sent_debts
         self._sent, self._sent_debts = [], []
 
     def _forget_charges(self) -> None:
@@ -180,12 +183,14 @@ class PermitCorrections:
         return math.fsum(
             _refund_of(one)
             for one in self._reported
-            if one.charge is not None and one.use.entry.closed and one.use.entry.stamp is not None
+            if one.charge is not None
+            and one.use.entry.state is not OPEN
+            and one.use.entry.stamp is not None
         )
 
     def recently(self, now: float, seconds: float) -> float:
-        """By how much reported uses of that time turned out to cost more; less than nothing if
-        they cost less."""
+        """By how much uses of that time turned out to cost more than was charged; less than nothing
+        if they cost less."""
         self._corrected = [one for one in self._corrected if one[0] > now - seconds]
         return math.fsum(change for _, change in self._corrected)
 

@@ -43,4 +43,4 @@ def last_release(ledger: WindowLedger, held: int, worth: float, now: float) -> i
 
 def is_overdrawn(ledger: WindowLedger, worth: float, now: float) -> bool:
     """Whether calls have cost so much more than estimated that it is over what is held."""
-    return now < ledger.excess_until and not covers(worth, ledger.spent(now))
+    return now < ledger.debts.until and not covers(worth, ledger.spent(now))

@@ -7,13 +7,10 @@ lock in a callback, and no ledger goes through the calls that run.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-if TYPE_CHECKING:
-    from limiters._budgets.spend import BudgetEntry
+from limiters._budgets.spend import OPEN, BudgetEntry
 
 LEAST_FRACTION = 1e-100
 """The smallest part of an entry that is still followed: less than that is as good as gone."""
@@ -58,17 +55,23 @@ class Settlements:
         if not entry.reported:  # an answer that streams is settled often, and noted once
             entry.reported = True
             self.reported.append(entry)
-        if self.awaited and entry.closed and entry.counts < entry.estimated:
+        if self.awaited and entry.state is not OPEN and entry.counts < entry.estimated:
             self.awaited = False
             self._freed()
 
-    def dealt_with(self, entry: BudgetEntry) -> None:
-        """What was reported of `entry` is noted. Only now, so that an interrupt loses nothing."""
-        with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
-            self.reported.remove(entry)
+    def dealt_with(self, entries: Iterable[BudgetEntry]) -> None:
+        """What was reported of `entries` is noted. Only now, so that an interrupt loses nothing."""
+        try:
+            for entry in entries:
+                self.reported.remove(entry)
+        except ValueError:  # a signal handler has removed one: the next look ends this
+            return
 
     def account(self, entry: BudgetEntry, counts: float) -> None:
         """`entry`, whose call has ended, is settled for good."""
         entry.accounted = True
-        self.refunded += max(0.0, entry.estimated - counts)
-        self.excess += max(0.0, counts - entry.estimated)
+        excess = counts - entry.estimated
+        if excess > 0:
+            self.excess += excess
+        else:
+            self.refunded -= excess

@@ -96,6 +96,10 @@ class SlotLedger:
         self.charges += 1
         self._calls[entry] = entry.cost
 
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Its slots are free: its call is not made."""
+        entry.cancel()
+
     def ready_at(self, cost: float, now: float) -> float:
         """When it is worth asking again for `cost`."""
         return now if self.available(now) >= cost * ALL_BUT_ERROR else now + LOOK_AGAIN

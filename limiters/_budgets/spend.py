@@ -7,14 +7,16 @@ each step here is one assignment.
 from __future__ import annotations
 
 import contextlib
+import enum
 import math
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from limiters._budgets.settlements import Stay
+if TYPE_CHECKING:
+    from limiters._budgets.settlements import Stay
 
 
 class Tenure:
@@ -27,9 +29,17 @@ class Tenure:
         self.until = until
 
 
-RUNS, ENDED, ABANDONED = range(3)
-"""Where a call is. One assignment changes it: what another thread settles at that moment counts
-either as before it or as after it."""
+class CallState(enum.Enum):
+    """How far a call is. One assignment changes it: what another thread settles at that moment
+    counts either as before it or as after it."""
+
+    OPEN = enum.auto()
+    """It waits for its start, or runs: it may be settled once it runs."""
+    ENDED = enum.auto()
+    ABANDONED = enum.auto()
+
+
+OPEN, ENDED, ABANDONED = CallState
 
 
 class Spend(ABC):
@@ -87,7 +97,6 @@ class BudgetEntry(Spend):
         "accounted",
         "actual",
         "charged_at",
-        "closed",
         "cost",
         "entered",
         "estimated",
@@ -96,6 +105,7 @@ class BudgetEntry(Spend):
         "place",
         "reported",
         "stamp",
+        "state",
         "tenure",
     )
 
@@ -128,8 +138,7 @@ class BudgetEntry(Spend):
         self._settled = settled
         self.actual: float | None = None
         """What it cost in truth, as far as was said."""
-        self.closed = RUNS
-        """RUNS, ENDED or ABANDONED. It can be settled only as long as its call runs."""
+        self.state = OPEN
         self.place: tuple[Stay, float] | None = None
         """Once its ledger has entered it in a slice of time: which part of all entries had stayed
         at that moment."""
@@ -139,7 +148,7 @@ class BudgetEntry(Spend):
         """What it counts for now: no less than was charged, unless its call has ended."""
         if self.actual is None:
             return self.estimated
-        return self.actual if self.closed == ENDED else max(self.estimated, self.actual)
+        return self.actual if self.state is ENDED else max(self.estimated, self.actual)
 
     def may_start(self, now: float) -> bool:
         """Whether the capacity is still held."""
@@ -155,7 +164,7 @@ class BudgetEntry(Spend):
 
     def settle(self, actual: float) -> bool:
         """The call costs `actual`, as far as is known."""
-        if self.closed or self.started_at is None:
+        if self.state is not OPEN or self.started_at is None:
             return False
         if self.actual is None:
             self.reported = self.accounted = False
@@ -165,22 +174,22 @@ class BudgetEntry(Spend):
 
     def ended(self, now: float) -> None:
         """The callback has returned: what was settled counts. Idempotent."""
-        if not self.closed:
-            self.closed = ENDED
+        if self.state is OPEN:
+            self.state = ENDED
             if self.actual is not None:
                 self._settled(self)
 
     def abandoned(self, now: float) -> None:
         """The batch was abandoned: it counts for what was charged, or more. Idempotent."""
-        if not self.closed:
-            self.closed = ABANDONED
+        if self.state is OPEN:
+            self.state = ABANDONED
             if self.actual is not None:
                 self._settled(self)
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""
         self.cost = self.estimated = 0
-        self.closed = ENDED
+        self.state = ENDED
         self.started_at = self.stamp = self.charged_at
 
 
@@ -243,7 +252,7 @@ class CallEntry(BudgetEntry):
         """The batch was never started: it stops counting. Idempotent."""
         if self.stamp is None:
             self.cost = self.estimated = 0
-            self.closed = ENDED
+            self.state = ENDED
             self.started_at = self.charged_at
             self.ended(self.charged_at)
 
@@ -354,12 +363,15 @@ class Payer(Protocol):
     def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on, by one step."""
 
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+
 
 class Payment:
     """A batch that has begun and is about to be charged, to one or several ledgers.
 
     For callers that may be interrupted at any point: as long as nothing is entered it has no
-    effect, and `spend.cancel()` undoes what was entered, also if that is only a part.
+    effect, and `withdraw` undoes what was entered, also if that is only a part.
     """
 
     __slots__ = ("entries", "spend")
@@ -382,3 +394,8 @@ class Payment:
         """Counts it in each of its ledgers."""
         for payer, entry in self.entries:
             payer.enter(entry)
+
+    def withdraw(self, now: float) -> None:
+        """Undoes it: its call is not made."""
+        for payer, entry in self.entries:
+            payer.withdraw(entry, now)

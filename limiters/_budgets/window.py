@@ -20,19 +20,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from limiters._budgets.debts import ROOM, Debts
 from limiters._budgets.inherited import InheritedSpending
+from limiters._budgets.pace import Pace
 from limiters._budgets.settlements import Settlements, Stay
-from limiters._budgets.spend import BudgetEntry, Payment, Tenure, nothing
+from limiters._budgets.spend import ENDED, OPEN, BudgetEntry, Payment, Tenure, nothing
 from limiters._budgets.spending import Spending
-from limiters._guard import guard_of
+from limiters._budgets.started import StartedSpending
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.limits import BURST
-
-UNEVEN, UNEVEN_PERIODS = 3, 3
-"""So many times a burst may go at once, at least, for a few periods after capacity changed hands:
-others spent at other times, and room comes back in the same uneven way. If others spent more than
-this at one time, so much may go at once: an operation that costs the whole limit leaves room for
-all of it at once."""
 
 NewEntry = Callable[[float, float, Tenure | None, Callable[[BudgetEntry], object]], BudgetEntry]
 """Of a cost, the time of its charge, the tenure, and what is called once it is settled."""
@@ -41,17 +37,6 @@ MOST_OF_LIMIT = 1e6
 """So many times its whole limit a call counts at most, and no less than was charged. It keeps all
 else from starting for as long as if it counted for more; and what is taken back, since the call
 costs less in the end, is exact to a billionth of the limit: other entries keep their cost."""
-
-LEAST_LIKELY = 0.02
-"""It is expected that calls cost at least this part of an estimate."""
-
-ROOM = 1e-3
-"""The part of a shared limit that has to be free before calls begin that cost something although
-they were estimated to cost nothing."""
-
-SLICES = 1000
-"""Entries that began in the same slice of a period are one entry, so that the ledger's size
-depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
 
 
 class WindowLedger:
@@ -92,56 +77,25 @@ class WindowLedger:
         self._to_settle = self.settlements.reported
         self._stay = Stay()
         self._corrected = 0.0
-        self.excess_until = -math.inf
-        """Until when something counts that calls have cost beyond the estimate."""
-        self._unasked_until = -math.inf
-        """Until when something counts of calls that were estimated to cost nothing here; of a
-        shared ledger, for as long as it exists: others make such calls, too."""
-        self.owed: list[tuple[float, float]] = []
-        """(when, cost) of what calls cost beyond the estimate, as far as their entries have gone
-        to others since, or it is more than is held and nothing was estimated: of a shared
-        ledger."""
-        self.even_burst = burst
-        """The share of the capacity that may go at once after a rest."""
         self._shared = shared
-        self._uneven_until = -math.inf
-        self._uneven = self.uneven_burst
-        self._measure_in(period)
+        self.debts = Debts(shared=shared)
+        self.pace = Pace(capacity, period, burst)
+        self._started = StartedSpending(period, shared=shared)
         self._held = 0.0
         self._starting: list[BudgetEntry] = []
         self.inherited = InheritedSpending()
         self.charges = 0
         """How many batches it has paid for."""
-        self._started: dict[int, float] = {}
-        self._expiries: list[int] = []
-        self._paid_until = -math.inf
-        self._likely = 1.0
-        self._likely_until = self._looked_at = -math.inf
-        """Which part of an estimate calls have cost lately, and until when that is known. The pace
-        is that of true costs: with that of estimates, no more calls would run at once than a
-        burst is worth, however little of it they cost. The window counts estimates in full."""
         self._total = 0.0
 
-    def _measure_in(self, period: float) -> None:
-        self.period = period
-        self._life = period + guard_of(period, shared=self._shared)
-        self._slice = period / SLICES
+    @property
+    def period(self) -> float:
+        """The seconds of a window."""
+        return self.pace.period
 
     def burst(self, now: float) -> float:
-        """What may go at once after a rest."""
-        return self.capacity * (self._uneven if now < self._uneven_until else self.even_burst)
-
-    @property
-    def uneven_burst(self) -> float:
-        """The share of the capacity that may go at once, at least, after it has changed hands."""
-        return min(1.0, round(UNEVEN * self.even_burst, 12))  # 0.3 of 0.1, without an error
-
-    def changed_hands(self, peak: float, now: float) -> None:
-        """A part of what is held came from others, or went to them. `peak` is the largest part of
-        the capacity that others spent at one time: so much room comes back at one time."""
-        before = self._uneven if now < self._uneven_until else self.uneven_burst
-        self._uneven = min(1.0, max(before, peak))
-        self._uneven_until = now + UNEVEN_PERIODS * self.period
+        """What may go without a pause after a rest."""
+        return self.pace.burst(now)
 
     def available(self, now: float, at_least: float = 0.0) -> float:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
@@ -150,9 +104,7 @@ class WindowLedger:
         return self._free(self.capacity - self._held - self.spent(now), now, at_least)
 
     def _free(self, room: float, at: float, at_least: float) -> float:
-        most = max(self.burst(at), at_least * self._likely)
-        paced = min((at - self._paid_until) * self._rate, most) / self._likely
-        return max(0.0, min(room, paced - self._held))
+        return max(0.0, min(room, self.pace.available(at, at_least) - self._held))
 
     def outlook(self, now: float) -> Callable[[float, float], float]:
         """`available` for any time from `now` on, if nothing is spent until then."""
@@ -179,13 +131,14 @@ class WindowLedger:
         entry = self._new_entry(cost, now, tenure, self._settled)
         if cost:
             self.charges += 1
-        self._pace(entry)
+        self.pace.note(entry)
         self._starting.append(entry)
         return entry
 
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before."""
         entry = self._new_entry(cost, now, None, self._settled)
+        entry.paced = 0.0
         entry.started(now)
         return Payment.by(self, entry)
 
@@ -194,33 +147,19 @@ class WindowLedger:
         the pace, by a moment."""
         if entry.cost:
             self.charges += 1
-        self._pace(entry)
+        self.pace.note(entry)
         self._starting.append(entry)
 
-    def _pace(self, entry: BudgetEntry) -> None:
-        entry.paced = cost = entry.cost * self._likely
-        if cost and self.capacity:  # it may have gone since the amount was set aside
-            earliest = entry.charged_at - max(self.burst(entry.charged_at), cost) / self._rate
-            self._paid_until = max(self._paid_until, earliest) + cost / self._rate
-
-    def _pace_again(self, entry: BudgetEntry, counts: float, stayed: float, now: float) -> None:
-        """What was paced of an entry is another cost. One that turned out larger keeps what follows
-        from coming at once, and no longer: the window sees to the rest."""
-        change = counts - entry.paced
-        if not entry.closed and change < 0:
-            return
-        entry.paced = counts
-        if self.capacity and change:
-            paid_until = self._paid_until + change * stayed / self._rate
-            late = change > 0 and paid_until > now
-            self._paid_until = max(self._paid_until, now) if late else paid_until
-
-    def _learn(self, estimated: float, counts: float) -> None:
-        """How much of an estimate a call costs: of what was estimated in the last period or so."""
-        self._likely_until = self._looked_at + self._life
-        weight = min(1.0, estimated / self.capacity) if self.capacity else 1.0
-        likely = self._likely + (min(1.0, counts / estimated) - self._likely) * weight
-        self._likely = max(LEAST_LIKELY, likely)
+    def withdraw(self, entry: BudgetEntry, now: float) -> None:
+        """Counts nothing of it any more, whether it was entered or not: its call is not made."""
+        entry.state = ENDED
+        if entry.place is None:
+            with suppress(ValueError):  # it was not entered
+                self._starting.remove(entry)
+            self.pace.correct(entry, 0.0, 1.0, now)
+        else:  # as a part of sums that never fall
+            self._correct(entry, 0.0, now)
+            self.settlements.account(entry, 0.0)
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -234,7 +173,7 @@ class WindowLedger:
         if not self.capacity:
             return now + self.period if cost else now
         excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
-        ready = max(now, self._paid_until + (cost + self._held) * self._likely / self._rate)
+        ready = max(now, self.pace.ready_at(cost + self._held))
         if excess <= 0:
             return ready
         for expires, freed in self._coming_free(now):
@@ -257,10 +196,10 @@ class WindowLedger:
         if self._to_settle:
             self._note_settlements(now)
             self._note_starts()
-        if now >= self._unasked_until:
+        if not self.debts.is_unasked(now):
             return now
         if self._shared and not self.capacity:  # how much is left to others is not known here
-            return max(now, self.excess_until)
+            return max(now, self.debts.until)
         full = 1 - ROOM if self._shared else ALL_BUT_ERROR
         excess = self.spent(now) - self.capacity * full
         for expires, freed in self._coming_free(now):
@@ -272,7 +211,7 @@ class WindowLedger:
 
     def set_capacity(self, capacity: float) -> None:
         """From now on no window is over `capacity`, which may be zero."""
-        self.capacity = capacity
+        self.capacity = self.pace.capacity = capacity
         self.part_of(capacity)
 
     def part_of(self, whole: float) -> None:
@@ -284,25 +223,21 @@ class WindowLedger:
     def set_period(self, period: float, now: float) -> None:
         """From now on windows are of `period`; what has begun counts on, in the new one."""
         self.spent(now)
-        entries = self._take(1.0)
-        self._measure_in(period)
+        entries = self._started.take(1.0)
+        self.pace.period = period
+        self._started = StartedSpending(period, shared=self._shared)
         for started_at, cost in entries:
-            self._enter(cost, started_at)
+            slice_ = self._started.slice_of(started_at)
+            self._started.costs[slice_] = self._started.costs.get(slice_, 0.0) + cost
 
     def spent(self, now: float) -> float:
         """What counts now: what began in the last period, and what is about to begin."""
         if self._to_settle:
             self._note_settlements(now)
         self._note_starts()
-        if self._likely != 1.0 and now >= self._likely_until:
-            self._likely = 1.0  # after a rest, the burst is that of estimates
-        self._looked_at = now
-        while self._expiries and self._expires(self._expiries[0]) <= now:
-            # In this order, here and where something begins: whatever counts has an expiry, also
-            # if an interrupt comes in between.
-            self._started.pop(self._expiries[0], None)
-            heapq.heappop(self._expiries)
-        own = math.fsum((*self._started.values(), self.starting))
+        self.pace.look(now)
+        self._started.expire(now)
+        own = math.fsum((*self._started.costs.values(), self.starting))
         return own + self.inherited.total(now)
 
     def total(self) -> float:
@@ -339,16 +274,6 @@ class WindowLedger:
         """Counts `cost` that others have spent, until it expires."""
         self.inherited.add(stamp, cost, expires)
 
-    def _enter(self, cost: float, started_at: float) -> None:
-        slice_ = self._slice_of(started_at)
-        self._started[slice_] = self._started.get(slice_, 0.0) + cost
-
-    def _slice_of(self, started_at: float) -> int:
-        slice_ = math.ceil(started_at / self._slice)
-        if slice_ not in self._started:
-            heapq.heappush(self._expiries, slice_)
-        return slice_
-
     def split(
         self, part: float, now: float
     ) -> tuple[list[tuple[float, float]], tuple[tuple[int, float], ...]]:
@@ -356,64 +281,58 @@ class WindowLedger:
         and (time stamp, cost) of what is inherited."""
         self.spent(now)
         if part >= 1:  # what is known of debts goes away with it
-            self.excess_until = max(self.excess_until, self.in_debt_until(now))
+            self.debts.until = max(self.debts.until, self.in_debt_until(now))
         self._stay = self._stay.less(part)
-        return self._take(part), self.inherited.split(part)
-
-    def _take(self, part: float) -> list[tuple[float, float]]:
-        taken = [(slice_ * self._slice, cost * part) for slice_, cost in self._started.items()]
-        if part < 1:
-            self._started = {at: cost - cost * part for at, cost in self._started.items()}
-        else:
-            self._started, self._expiries = {}, []
-        return sorted(taken)
-
-    @property
-    def _rate(self) -> float:
-        return self.capacity / self.period
+        return self._started.take(part), self.inherited.split(part)
 
     def _note_starts(self) -> None:
         begun = [spend for spend in self._starting if spend.stamp is not None]
         if not begun:
             return
-        place = self._stay, self._stay.fraction
+        place, started = (self._stay, self._stay.fraction), self._started
         for spend in begun:
             assert spend.stamp is not None
-            slice_ = self._slice_of(spend.stamp) if spend.cost else 0
-            before = self._started.get(slice_, 0.0)
-            if spend.cost > spend.estimated:
-                self._note_excess(spend, self._expires(slice_))
-            kept = self._kept_of(spend, spend.cost, spend.stamp)
+            cost, slice_ = spend.cost, 0
+            if cost:
+                slice_ = started.slice_of(spend.stamp)
+            kept, before = cost, started.costs.get(slice_, 0.0)
+            if cost > spend.estimated:
+                kept = self._kept_of(spend, cost, slice_, 0.0, spend.stamp)
             if spend.place is None:  # from here on without a call, so that it is counted once
                 if kept:
-                    self._started[slice_] = before + kept
+                    started.costs[slice_] = before + kept
                 self._total += spend.estimated
-                spend.entered, spend.noted = kept, spend.cost
+                spend.entered, spend.noted = kept, cost
                 spend.place = place
                 spend.cost = 0
         # One by one: other calls may begin, or be charged, while this runs.
-        with suppress(ValueError):  # a signal handler has removed one: the next look ends this
+        try:
             for spend in begun:
                 self._starting.remove(spend)
+        except ValueError:  # a signal handler has removed one: the next look ends this
+            return
 
     def _note_settlements(self, now: float) -> None:
-        reported, settlements = self._to_settle, self.settlements
-        for entry in tuple(reported):
+        seen = tuple(self._to_settle)
+        estimated = counted = 0.0
+        for entry in seen:
             entry.reported = False  # first: what is settled from here on is reported again
             counts = entry.counts
             if counts > self._most:
                 counts = max(entry.estimated, self._most)
             if entry.place is not None:
                 self._correct(entry, counts, now)
-            elif change := counts - entry.cost:
-                self._corrected += change
+            elif counts != entry.cost:
+                self._corrected += counts - entry.cost
                 entry.cost = counts
-                self._pace_again(entry, counts, 1.0, now)
-            if entry.closed and not entry.accounted:
-                settlements.account(entry, counts)
-                if entry.estimated:
-                    self._learn(entry.estimated, counts)
-            settlements.dealt_with(entry)
+                self.pace.correct(entry, counts, 1.0, now)
+            if entry.state is not OPEN and not entry.accounted:
+                self.settlements.account(entry, counts)
+                estimated += entry.estimated
+                counted += counts if counts < entry.estimated else entry.estimated
+        if estimated:
+            self.pace.learn(estimated, counted, self._started.life)
+        self.settlements.dealt_with(seen)
 
     def _correct(self, entry: BudgetEntry, counts: float, now: float) -> None:
         """`entry`, which has begun and was entered, counts for so much from now on. A refund is
@@ -421,48 +340,41 @@ class WindowLedger:
         of the entry now is owed to them."""
         assert entry.stamp is not None
         change, stayed = counts - entry.noted, self._stayed_of(entry)
-        slice_ = math.ceil(entry.stamp / self._slice)
-        counting = self._expires(slice_) > now
-        here = 0.0
+        started, here = self._started, 0.0
+        slice_ = started.slice_at(entry.stamp)
+        counting = started.expires(slice_) > now
         if counting and change > 0:
-            here = self._kept_of(entry, change * stayed, now)
-            slice_ = self._slice_of(entry.stamp)
-            self._note_excess(entry, self._expires(slice_))
-            if stayed < 1:
-                self.owed.append((slice_ * self._slice, change * (1 - stayed)))
-        elif counting and slice_ in self._started:
+            slice_ = started.slice_of(entry.stamp)
+            here = self._kept_of(entry, change, slice_, entry.noted, now, stayed)
+        elif counting and slice_ in started.costs:
             here = max(change, -entry.entered * stayed)
-        after = max(0.0, self._started.get(slice_, 0.0) + here)
+        after = max(0.0, started.costs.get(slice_, 0.0) + here)
         if here:  # from here on without a call, so that it is counted once
-            self._started[slice_] = after
+            started.costs[slice_] = after
             entry.entered += here / stayed
         entry.noted = counts
         self._corrected += change
         if counting:
-            self._pace_again(entry, counts, stayed, now)
+            self.pace.correct(entry, counts, stayed, now)
 
-    def _kept_of(self, entry: BudgetEntry, cost: float, now: float) -> float:
-        """How much of a cost counts here. Who shares a limit may hold little or nothing of what
-        calls were estimated not to cost: what has no room there is owed to all."""
-        if entry.estimated or not self._shared or not cost:
-            return cost
-        assert entry.stamp is not None
-        counting = math.fsum(self._started.values()) + self.inherited.total(now)
-        kept = min(cost, max(0.0, self.capacity - counting))
-        if kept < cost:
-            self.owed.append((self._slice_of(entry.stamp) * self._slice, cost - kept))
+    def _kept_of(
+        self,
+        entry: BudgetEntry,
+        excess: float,
+        slice_: int,
+        before: float,
+        now: float,
+        stayed: float = 1.0,
+    ) -> float:
+        """Return how much of the `excess` of `entry` counts here, in this slice. The rest is noted
+        as a debt that counts with others. `before`: what it has counted for until now."""
+        self.debts.note(entry, self._started.expires(slice_))
+        counting = math.fsum(self._started.costs.values()) + self.inherited.total(now)
+        kept = self.debts.kept(entry, excess * stayed, self.capacity - counting)
+        if kept < excess:
+            when = self._started.time_of(slice_)
+            self.debts.elsewhere[entry, before] = when, excess - kept
         return kept
-
-    def _note_excess(self, entry: BudgetEntry, until: float) -> None:
-        """`entry` counts for more than was charged, until then at least."""
-        self.excess_until = max(self.excess_until, until)
-        if not entry.estimated:
-            unasked = math.inf if self._shared else until
-            self._unasked_until = max(self._unasked_until, unasked)
-
-    def is_unasked(self, now: float) -> bool:
-        """Whether calls that were estimated to cost nothing here did cost something."""
-        return now < self._unasked_until
 
     def _stayed_of(self, entry: BudgetEntry) -> float:
         """Which part of it is still here, of what was here when it was entered."""
@@ -470,16 +382,11 @@ class WindowLedger:
         stay, then = entry.place
         return stay.fraction / then
 
-    def _expires(self, slice_: int) -> float:
-        return slice_ * self._slice + self._life
-
     def _coming_free(self, now: float) -> Iterator[tuple[float, float]]:
-        slices = sorted(self._started.items())
-        own = ((self._expires(slice_), cost) for slice_, cost in slices)
-        started = heapq.merge(own, self.inherited.coming_free())
+        started = heapq.merge(self._started.coming_free(), self.inherited.coming_free())
         starting = sorted((self._soonest_end(one, now), one.cost) for one in self._starting)
         return heapq.merge(started, starting) if starting else started
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
         """Until when one that has not begun counts at least; whoever waits looks again then."""
-        return max(now + self._slice, entry.charged_at + self._life)
+        return max(self._started.next_slice(now), entry.charged_at + self._started.life)

@@ -47,6 +47,7 @@ class Grantor(Protocol):
     def started(self) -> bool: ...
     def give_me(self, target: AnyCost, claimant: object = None) -> None: ...
     def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool: ...
+    def withdraw(self, receipt: Receipt) -> None: ...
     def ready_at(self, cost: AnyCost) -> float: ...
 
 
@@ -79,6 +80,9 @@ class AcquireQueue:
         self._line: list[QueuedCaller] = []
         self._first: QueuedCaller | None = None
         self._demand: AnyCost = 0.0
+        self.left_behind = False
+        """Whether this is a copy in a forked child: its callers, and what they were charged, are in
+        the parent."""
 
     @property
     def limits(self) -> Limits:
@@ -123,7 +127,7 @@ class AcquireQueue:
             deadline = self._deadline(timeout)
             return self._is_there(cost, receipt) or self._take(cost, deadline, receipt)
         except BaseException:
-            receipt.cancel()
+            self.withdraw(receipt)
             raise
 
     async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
@@ -134,8 +138,12 @@ class AcquireQueue:
                 return True
             return await self._take_async(cost, deadline, receipt)
         except BaseException:
-            receipt.cancel()
+            self.withdraw(receipt)
             raise
+
+    def withdraw(self, receipt: Receipt) -> None:
+        """Undo the charge of `receipt`, whose call is not made. Idempotent."""
+        self._limiter.withdraw(receipt)
 
     def _is_there(self, cost: AnyCost, receipt: Receipt) -> bool:
         """Take the capacity if it is there and no caller waits. A cost that need not wait is no

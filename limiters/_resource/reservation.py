@@ -1,34 +1,31 @@
 """A reservation: the cost of one call, charged from before it begins until it has ended.
 
-A caller may be interrupted at any point. Before the grant, nothing stays charged. In the `with`
-block, the block ends the reservation. In the first step of the end itself, the reservation is freed
-as soon as nothing refers to it, after the exception was handled, and that frees its slots.
+A caller may be interrupted at any point. Before the `with` block begins, nothing stays charged. In
+the block, the block ends the reservation. In the first step of the end itself, the reservation is
+freed as soon as nothing refers to it, after the exception was handled, and that frees its slots.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Protocol
 
-from limiters._budgets.spend import Spend
-from limiters._costs import AnyCost, plain_cost
+from limiters._budgets.spend import Payment
+from limiters._costs import AnyCost, plain_cost, replaced
 from limiters._support.clock import Clock
 from limiters.errors import ImproperOrderError, ReserveTimeoutError, SettlementError
 from limiters.limits import Limits
 
 
 class Receipt:
-    """The charge of a caller, which lasts as long as this object. The wait for it sets `spend`."""
+    """The charge of a caller, which lasts as long as this object. The wait for it sets
+    `payment`."""
 
-    __slots__ = ("__weakref__", "spend")
+    __slots__ = ("__weakref__", "payment")
 
     def __init__(self) -> None:
-        self.spend: Spend | None = None
-
-    def cancel(self) -> None:
-        """Cancel the charge, which was not used."""
-        if self.spend is not None:
-            self.spend.cancel()
+        self.payment: Payment | None = None
 
 
 _NONE = Receipt()
@@ -37,6 +34,9 @@ _NONE = Receipt()
 
 class WaitingLine(Protocol):
     """The queue in which a reservation waits, which is that of `acquire`."""
+
+    left_behind: bool
+    """Whether this is a copy in a forked child."""
 
     @property
     def limits(self) -> Limits:
@@ -49,6 +49,9 @@ class WaitingLine(Protocol):
     async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
         """Wait and charge as `take` does, for coroutines."""
 
+    def withdraw(self, receipt: Receipt) -> None:
+        """Undo the charge of `receipt`, whose call is not made. Idempotent."""
+
 
 class Reservation:
     """The cost of one call, charged when a `with` block begins, until it ends. See `reserve` of a
@@ -57,7 +60,16 @@ class Reservation:
     It is for one block, `with` or `async with`, in one thread or task.
     """
 
-    __slots__ = ("_clock", "_receipt", "_timeout", "_used", "_waiting", "cost")
+    __slots__ = (
+        "_actual",
+        "_clock",
+        "_receipt",
+        "_settling",
+        "_timeout",
+        "_used",
+        "_waiting",
+        "cost",
+    )
 
     def __init__(
         self, cost: AnyCost, timeout: float | None, waiting: WaitingLine, clock: Clock
@@ -69,6 +81,9 @@ class Reservation:
         self._clock = clock
         self._receipt = Receipt()
         self._used = False
+        self._actual = cost
+        """The actual cost, as far as it was given."""
+        self._settling = threading.RLock()  # a signal handler may settle, too
 
     def __enter__(self) -> Reservation:
         self._begin()
@@ -76,7 +91,7 @@ class Reservation:
             self._granted(self._waiting.take(self.cost, self._timeout, self._receipt))
             return self
         except BaseException:
-            self._receipt.cancel()
+            self._waiting.withdraw(self._receipt)
             raise
 
     def __exit__(self, *error: object) -> None:
@@ -88,7 +103,7 @@ class Reservation:
             self._granted(await self._waiting.take_async(self.cost, self._timeout, self._receipt))
             return self
         except BaseException:
-            self._receipt.cancel()
+            self._waiting.withdraw(self._receipt)
             raise
 
     async def __aexit__(self, *error: object) -> None:
@@ -97,19 +112,28 @@ class Reservation:
     def settle(self, actual: float | Mapping[str, float]) -> None:
         """Give the actual cost of the call, in its block: once it is known, or several times while
         an answer streams. The last one counts when the block ends; until then the call counts at
-        least as much as was reserved. Dimensions that are not named cost what was reserved.
+        least as much as was reserved. Dimensions that were never named cost what was reserved.
 
         Raises ArgumentError for a cost that is not possible, and SettlementError outside of the
         block, or if nothing was reserved. Thread-safe.
         """
-        checked = self._waiting.limits.actual("actual", actual, self.cost)
-        if checked and not self.cost:
+        if self._waiting.left_behind:
+            raise SettlementError(
+                "this process was forked after the block began; settle it in the parent process, "
+                "where it is charged"
+            )
+        amounts = self._waiting.limits.amounts_of("actual", actual)
+        if not self.cost and replaced(0, amounts):
             raise SettlementError(
                 "nothing was charged, since the reserved cost is zero; reserve the most that the "
                 "call may cost"
             )
-        spend = self._receipt.spend
-        if spend is None or not spend.settle(checked):
+        with self._settling:
+            cost, payment = replaced(self._actual, amounts), self._receipt.payment
+            is_settled = payment is not None and payment.spend.settle(cost)
+            if is_settled:
+                self._actual = cost
+        if not is_settled:
             raise SettlementError(
                 "a reservation can only be settled in its block, while its cost is charged; "
                 "outside of the block it counts as reserved, or as settled before"
@@ -118,7 +142,7 @@ class Reservation:
     def __repr__(self) -> str:
         if self._receipt is _NONE:
             state = "ended"
-        elif self._receipt.spend is not None:
+        elif self._receipt.payment is not None:
             state = "granted"
         else:
             state = "waits" if self._used else "new"
@@ -127,6 +151,11 @@ class Reservation:
     def _begin(self) -> None:
         if self._used:
             raise ImproperOrderError("this reservation was used; call reserve() for another one")
+        if self._waiting.left_behind:
+            raise ImproperOrderError(
+                "this reservation was made before this process was forked; call reserve() in the "
+                "child for another one"
+            )
         self._used = True
 
     def _granted(self, granted: bool) -> None:
@@ -136,7 +165,7 @@ class Reservation:
 
     def _end(self) -> None:
         try:
-            if self._receipt.spend is not None:
-                self._receipt.spend.ended(self._clock.now())
+            if self._receipt.payment is not None:
+                self._receipt.payment.spend.ended(self._clock.now())
         finally:
             self._receipt = _NONE  # a receipt without an owner ends by itself

@@ -98,8 +98,16 @@ class Resource(ABC):
     @abstractmethod
     def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
         """Charge `cost` as begun now, if there is capacity; otherwise `claimant` waits for its
-        turn. Nothing is set aside. If an exception interrupts it, `receipt` can cancel the
-        charge."""
+        turn. Nothing is set aside. If an exception interrupts it, `withdraw` undoes the charge."""
+
+    def withdraw(self, receipt: Receipt) -> None:
+        """Undo the charge of `receipt`, whose call is not made. Idempotent."""
+        with self._lock:
+            payment, receipt.payment = receipt.payment, None
+            if payment is None:
+                return
+            payment.withdraw(self._clock.now())
+        self._changed()
 
     @abstractmethod
     def ready_at(self, cost: AnyCost) -> float:
@@ -226,6 +234,7 @@ class Resource(ABC):
 def _begin_in_child() -> None:
     # Threads of the parent may hold locks and capacity, and leases belong to the parent.
     for limiter in list(_all):
+        limiter._line.left_behind = True
         limiter._begin()
 
 

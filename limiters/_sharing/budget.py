@@ -14,7 +14,11 @@ from limiters._costs import AnyCost, is_covered
 from limiters._instance_share import InstanceShare
 from limiters._support.validation import ArgumentError
 from limiters.leases._messages import partitions_of
-from limiters.limits import Limits
+from limiters.limits import BoundKind, Limits
+
+SOON = 1.0
+"""Seconds in which reserved capacity pays for what waits, so that no shared capacity is needed: as
+long as an answer and the next sync take, as a rule."""
 
 
 class SharedBudget:
@@ -177,11 +181,23 @@ class SharedBudget:
         """Set the demand of the share: the waiting cost minus the reserved capacity, and the part
         of it that is needed in one piece."""
         waits, gathers = self.limits.by_bound(waiting), list(self.limits.by_bound(gathering))
-        capacities = self._in_proportion(self.reserved)
+        soon = self._reserved_soon(now)
         rest = []
         for at, ledger in enumerate(self.reserved_ledgers):
-            rest.append(max(0.0, waits[at] - max(0.0, capacities[at] - ledger.spent(now))))
+            rest.append(max(0.0, waits[at] - soon[at]))
             gathers[at] = max(0.0, gathers[at] - ledger.available(now, gathers[at]))
             if not rest[at]:
                 gathers[at] = 0.0
         self.share.want(tuple(rest), tuple(gathers), now)
+
+    def _reserved_soon(self, now: float) -> list[float]:
+        """Return what the reserved capacity of each bound pays for within a second. The rest of a
+        longer window comes later: what would wait for it needs shared capacity."""
+        found = []
+        amounts = zip(self.limits.bounds, self._in_proportion(self.reserved), strict=True)
+        for ledger, (bound, capacity) in zip(self.reserved_ledgers, amounts, strict=True):
+            left = max(0.0, capacity - ledger.spent(now))
+            if left and bound.kind is BoundKind.RATE:
+                left = min(left, ledger.available(now) + capacity / ledger.period * SOON)
+            found.append(left)
+        return found

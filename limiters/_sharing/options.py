@@ -12,18 +12,17 @@ from limiters._limits_text import read_number_or_text
 from limiters._plain_numbers import exact
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
-from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, count, seconds
-from limiters.leases._format import MAX_PARTITIONS
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
 from limiters.leases._messages import MIN_PERIOD, ramp_of, shared_amount, weight_units
-from limiters.leases._options import StoredLeaseOptions, checked_period
+from limiters.leases._options import StoredLeaseOptions, checked_parts, checked_period
 from limiters.leases.protocol import LeaseManager
-from limiters.limits import BoundKind, Limits, read_limits
+from limiters.limits import A_LIMIT, BoundKind, Limits, read_limits
 
 
 def _shared(name: str, value: object) -> float | Limits:
     found = read_limits(name, value) if isinstance(value, str) else value
     if not isinstance(found, Limits):
-        return shared_amount(name, found, zero=True)
+        return shared_amount(name, found, zero=True, expected=A_LIMIT)
     for bound in found.bounds:
         if bound.kind is BoundKind.RATE and bound.period < MIN_PERIOD:
             raise ArgumentError(
@@ -37,13 +36,11 @@ def _shared(name: str, value: object) -> float | Limits:
 
 
 def _reserved(name: str, value: float | Mapping[str, float] | str) -> object:
-    return checked_cost(name, read_costs(value) if isinstance(value, str) else value)
-
-
-def _parts(name: str, value: int) -> int:
-    if count(name, value) > MAX_PARTITIONS:
-        raise ArgumentError(name, value, f"be at most {MAX_PARTITIONS:,}")
-    return value
+    found = read_costs(value) if isinstance(value, str) else value
+    if isinstance(found, str):
+        expected = "be a number, or amounts by dimension as in requests=10,tokens=500"
+        raise ArgumentError(name, found, expected)
+    return checked_cost(name, found)
 
 
 def _weight(name: str, value: float) -> float:
@@ -66,7 +63,8 @@ def _url(name: str, value: object) -> str:
 def _lease_manager(name: str, value: object) -> LeaseManager:
     # A class has all the methods of its instances, so it would pass the second test.
     if isinstance(value, type) or not isinstance(value, LeaseManager):
-        raise ArgumentError(name, value, "be a LeaseManager")
+        advice = "as in RedisLeaseManager(url, name=...)"
+        raise ArgumentError(name, value, "be a LeaseManager", advice)
     return value
 
 
@@ -102,7 +100,7 @@ class ShareOptions(ConvertedOptions):
         metadata=about(
             "the number of partitions in which the shared capacity is shown, in place of "
             "`factor`; 100 by default with Limits",
-            _parts,
+            checked_parts,
         ),
     )
     max_interval: Seconds = field(

@@ -14,7 +14,13 @@ from limiters._instance_share import News
 from limiters._plain_numbers import plain
 from limiters._redis.faults import cause_of
 from limiters._redis.outages import OUTAGES
-from limiters._sharing.terms_in_words import capacity_of, differences, named_terms, options
+from limiters._sharing.terms_in_words import (
+    capacity_of,
+    differences,
+    in_another_order,
+    named_terms,
+    options,
+)
 from limiters._support.rate_limited_log import RateLimitedLog
 from limiters.events import Emitter
 from limiters.leases._bounds import limits_of_terms
@@ -220,6 +226,10 @@ class Announcements:
         """Return why this instance gets nothing of a limit with these terms, and what to do."""
         own, name = self._own, quote(self._limit)
         unlike = differences(own, terms)
+        if in_another_order(own, terms):
+            return (
+                f"no shared capacity: {unlike} of the limit {self._limit!r}; write them in that one"
+            )
         if unlike:
             text = str(limits_of_terms(own)) if own.layout else plain(own.capacity)
             over = "" if own.layout == terms.layout else "--start-over "

@@ -87,6 +87,9 @@ def differences(own: Terms, stored: Terms) -> str:
     ):
         return ""
     mine, theirs = dict(_described(own)), dict(_described(stored))
+    if in_another_order(own, stored):
+        there, here = ", ".join(theirs), ", ".join(mine)
+        return f"this instance has the dimensions in another order ({here}) than that ({there})"
     unlike = [
         f"{name or 'its only dimension'} is {mine.get(name, 'no dimension')} here and "
         f"{theirs.get(name, 'no dimension')} there"
@@ -94,6 +97,12 @@ def differences(own: Terms, stored: Terms) -> str:
         if mine.get(name) != theirs.get(name)
     ]
     return f"this instance was made with other dimensions ({'; '.join(unlike)}) than those"
+
+
+def in_another_order(own: Terms, stored: Terms) -> bool:
+    """Return whether the dimensions of this instance are those that are stored, in another order:
+    that of a limit stays."""
+    return own.layout != stored.layout and dict(_described(own)) == dict(_described(stored))
 
 
 def _described(terms: Terms) -> Iterator[tuple[str, str]]:

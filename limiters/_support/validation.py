@@ -131,9 +131,17 @@ def in_seconds(duration: Seconds) -> float:
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
-def amount(name: str, value: object, *, zero: bool = False, most: float = MAX_AMOUNT) -> float:
-    """Return `value` as an amount of cost or capacity: positive and finite, or also zero."""
-    number = _number(name, value, "a number")
+def amount(
+    name: str,
+    value: object,
+    *,
+    zero: bool = False,
+    most: float = MAX_AMOUNT,
+    expected: str = "a number",
+) -> float:
+    """Return `value` as an amount of cost or capacity: positive and finite, or also zero. An error
+    about something else than a number says that `expected` is."""
+    number = _number(name, value, expected)
     if number < 0 or (number == 0 and not zero):
         raise ArgumentError(name, value, f"be {'zero or more' if zero else 'more than zero'}")
     if number > most:

@@ -70,9 +70,11 @@ def check_partitions(terms: Terms) -> None:
         )
 
 
-def shared_amount(name: str, value: object, *, zero: bool = False) -> float:
+def shared_amount(
+    name: str, value: object, *, zero: bool = False, expected: str = "a number"
+) -> float:
     """`value` as the capacity of a limit, or as what it rises by in a second."""
-    checked = amount(name, value, zero=zero)
+    checked = amount(name, value, zero=zero, expected=expected)
     if checked and checked < MIN_CAPACITY:
         raise ArgumentError(name, value, f"be at least {MIN_CAPACITY}")
     return checked

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from limiters._limits_text import (
     WrittenDimension,
@@ -15,18 +16,24 @@ from limiters._limits_text import (
     read_number_or_text,
 )
 from limiters._plain_numbers import plain
+from limiters._support.near_names import did_you_mean
 from limiters._support.nested_windows import NamedWindow, check_nested
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import ArgumentError, amount, text
 from limiters.leases._bounds import DEFAULT_PARTS, amount_text, terms_of_limits, usual_factor
 from limiters.leases._layout import BoundLayout, names_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds, shared_amount
-from limiters.leases._options import checked_lease, checked_period
+from limiters.leases._options import checked_lease, checked_parts, checked_period
 from limiters.leases._terms_change import BoundChange, LimitChange
-from limiters.limits import Limits
+from limiters.limits import Limits, nameless
 
 Amounts = float | Mapping[str, float]
 Capacity = float | Mapping[str, float] | Limits | WrittenLimits
+
+A_CHANGE = "a number, or a mapping such as {'tokens': 120000}"
+"""The forms of a changed capacity, in an error."""
+
+WITHOUT_NAME = "be a number: the limit has one dimension, without a name"
 
 OTHER_DIMENSIONS = (
     "for other dimensions, delete the limit and set it again, or dispatcher limit set --start-over"
@@ -36,6 +43,10 @@ OTHER_DIMENSIONS = (
 def _capacity(name: str, value: object) -> Capacity:
     if isinstance(value, str):
         found = read_number_or_text(value)
+        one = nameless(name, value) if isinstance(found, str) else None
+        if one is not None:
+            advice = f"its window is the period, {plain(one.period)} seconds"
+            raise ArgumentError(name, value, "be a number where dimensions have no names", advice)
         return read_dimensions(name, value) if isinstance(found, str) else _by_name(name, found)
     if isinstance(value, (Limits, WrittenLimits)):
         return value
@@ -45,7 +56,7 @@ def _capacity(name: str, value: object) -> Capacity:
 def _by_name(name: str, value: object) -> Amounts:
     """`value` as an amount, or as those of bounds by their names."""
     if not isinstance(value, Mapping):
-        return shared_amount(name, value)
+        return shared_amount(name, value, expected=A_CHANGE)
     if not value:
         raise ArgumentError(name, value, "name a dimension")
     return {
@@ -69,6 +80,13 @@ class TermsChange(ConvertedOptions):
     )
     factor: float | None = field(
         default=None, metadata=about("what one partition is worth", amount)
+    )
+    parts: int | None = field(
+        default=None,
+        metadata=about(
+            "the number of partitions in which the limit is shown, in place of `factor`",
+            checked_parts,
+        ),
     )
     period: float | None = field(
         default=None,
@@ -94,36 +112,61 @@ class TermsChange(ConvertedOptions):
 
     @property
     def names_dimensions(self) -> bool:
-        """Whether it has to be known which dimensions the limit has."""
+        """Whether it has to be known which dimensions the limit has, or how much it allows."""
         named = isinstance(self._said, (Limits, Mapping, WrittenLimits))
-        return named or isinstance(self.ramp, Mapping) or self.factor is not None
+        shown = self.factor is not None or self.parts is not None
+        return named or shown or isinstance(self.ramp, Mapping)
 
     def of(self, known: Terms | None) -> LimitChange:
         """The same as a coordinator takes it, of a limit that has these terms; None where they do
         not matter, or there is none. ArgumentError for what the limit cannot become."""
         lease = 0 if self.lease_time is None else milliseconds(self.lease_time)
-        factor = self.factor or 0.0
+        self._check_each_is_used()
         limits = self._limits(known)
         if limits is not None:
             if "" not in limits.dimensions:
                 self._check_names_suffice()
-            terms = terms_of_limits(limits, usual_factor(limits), lease)
+            terms = terms_of_limits(limits, usual_factor(limits, self.parts), lease)
             layout, changes = terms.layout, [BoundChange.whole(one) for one in terms.bounds]
             if known is None or known.layout != layout:  # all is said: it is new, or starts over
-                factor = factor or terms.factor
+                factor = self.factor or terms.factor
                 lease = lease or (known.lease if known is not None else 0)
+            else:
+                factor = self._factor(known, changes)
         else:
             layout, changes = known.layout if known is not None else "", self._changes(known)
+            factor = self._factor(known, changes)
         changes = [
             replace(change, ramp=ramp / 1000)
             for change, ramp in zip(changes, self._ramps(known, len(changes)), strict=True)
         ]
         return LimitChange(tuple(changes), factor, lease, layout)
 
+    def _check_each_is_used(self) -> None:
+        """Refuse what would be accepted and not used."""
+        if self.factor is not None and self.parts is not None:
+            advice = "a partition is worth the capacity, divided by their number"
+            raise ArgumentError("factor", self.factor, "be left out where parts is given", advice)
+        if self.ramp and self.capacity is None:
+            raise ArgumentError(
+                "ramp", self.ramp, "go with a capacity", "it is how fast that rises"
+            )
+
+    def _factor(self, known: Terms | None, changes: Sequence[BoundChange]) -> float:
+        """What a partition will be worth; 0 if that stays. Where dimensions have names, their
+        number stays, whatever becomes of the capacity of the first one."""
+        before = 0.0 if known is None else known.capacity
+        goal = changes[0].capacity if changes and changes[0].capacity else before
+        if self.parts is not None:
+            return goal / self.parts
+        if self.factor is None and known is not None and known.layout and goal != before:
+            return known.factor * (goal / before)
+        return self.factor or 0.0
+
     def _limits(self, known: Terms | None) -> Limits | None:
         """The limits that it defines as a whole, if it does."""
         if isinstance(self._said, Limits):
-            return self._said
+            return self._said if known is None else _in_order_of(known, self._said)
         if isinstance(self._said, WrittenLimits) and known is None:
             return Limits(**self._said.by_name("capacity"))
         return None
@@ -135,8 +178,7 @@ class TermsChange(ConvertedOptions):
                 "factor",
                 self.factor,
                 "be left out where dimensions have names",
-                f"the limit is shown as {DEFAULT_PARTS} partitions, or as the parts that "
-                "instances were made with",
+                f"parts={DEFAULT_PARTS} is the number of partitions in which the limit is shown",
             )
         if self.period is not None:
             raise ArgumentError(
@@ -173,12 +215,12 @@ class TermsChange(ConvertedOptions):
                 for at, change in _of_dimension(written, known):
                     changes[at] = change
         elif not isinstance(capacity, Limits):  # those are no changes
-            example = f"{names[0]}={plain(capacity)}"
+            said = plain(capacity)
             raise ArgumentError(
                 "capacity",
                 capacity,
                 f"say of which dimension it is, {_either(names)}",
-                f"as in {example}",
+                f"as in {{{names[0]!r}: {said}}}, or {names[0]}={said} where it is a text",
             )
         self._check_goal(known, changes)
         return changes
@@ -216,13 +258,26 @@ class TermsChange(ConvertedOptions):
         return ramps
 
 
+def _in_order_of(known: Terms, limits: Limits) -> Limits:
+    """The same limits with their dimensions in the order in which these terms have them: another
+    order would be another layout, and the limit would start over."""
+    order = dict.fromkeys(part.dimension for part in parts_of(known.layout))
+    named = dict(limits.items())
+    if "" in named or order.keys() != named.keys():
+        return limits
+    return Limits(**{name: named[name] for name in order})
+
+
 def _at_names(
     option: str, amounts: Mapping[str, float], names: Sequence[str]
 ) -> Iterator[tuple[int, float]]:
     """Each amount, with the place of the bound that has the name."""
+    if "" in names:
+        raise ArgumentError(option, dict(amounts), WITHOUT_NAME, OTHER_DIMENSIONS)
     for name, one in amounts.items():
         if name not in names:
-            raise ArgumentError(option, name, f"be of {_either(names)}", OTHER_DIMENSIONS)
+            advice = did_you_mean(name, names, OTHER_DIMENSIONS)
+            raise ArgumentError(option, name, f"be of {_either(names)}", advice)
         yield names.index(name), one
 
 
@@ -236,12 +291,11 @@ def _of_dimension(written: WrittenDimension, known: Terms) -> Iterator[tuple[int
             raise ArgumentError(
                 "capacity",
                 written.written,
-                "be a number: the limit has one dimension, without a name",
+                WITHOUT_NAME,
                 OTHER_DIMENSIONS,
             )
-        raise ArgumentError(
-            "capacity", written.written, f"name {_either(list(names))}", OTHER_DIMENSIONS
-        )
+        advice = did_you_mean(written.name, names, OTHER_DIMENSIONS)
+        raise ArgumentError("capacity", written.written, f"name {_either(list(names))}", advice)
     stored = [known.bounds[at] for at in places]
     _check_kind(written, parts[places[0]], stored)
     if stored[0].slots:
@@ -289,15 +343,9 @@ def _check_kind(written: WrittenDimension, part: BoundLayout, stored: Sequence[B
             f"leave out the burst of {name}",
             "each instance has its own: say it where the instance is made",
         )
-    limit = written.limit("capacity").bounds(name)[0]
-    unlike = [
-        called
-        for called, own, other in (
-            ("counts", "end" if limit.at_end else "start", part.counts),
-            ("strict", limit.strict, part.strict),
-        )
-        if called in options and own != other
-    ]
+    stays: dict[str, Any] = {"strict": part.strict} if part.slots else {"counts": part.counts}
+    _completed(written, stays, stored).limit("capacity")  # which there may be
+    unlike = [called for called, one in stays.items() if options.get(called, one) != one]
     if unlike:
         raise ArgumentError(
             "capacity",
@@ -305,6 +353,21 @@ def _check_kind(written: WrittenDimension, part: BoundLayout, stored: Sequence[B
             f"leave {unlike[0]} of {name} as it is",
             OTHER_DIMENSIONS,
         )
+
+
+def _completed(
+    written: WrittenDimension, stays: Mapping[str, Any], stored: Sequence[BoundTerms]
+) -> WrittenDimension:
+    """A change of a dimension with what is stored in place of what is not written. Each of several
+    windows has to be written with its length: none of them is the usual one."""
+    options = {**stays, **(written.options or {})}
+    windows = written.windows
+    if stored[0].slots:
+        slots = written.slots or max(1, int(windows[0].amount))
+        return replace(written, windows=(), slots=slots, options=options)
+    if len(windows) == 1 and windows[0].per is None:
+        windows = (replace(windows[0], per=stored[0].period / 1000),)
+    return replace(written, windows=windows, options=options)
 
 
 def _windows(
@@ -316,7 +379,7 @@ def _windows(
     if len(windows) == 1 and windows[0].per is None:
         yield places[0], BoundChange(windows[0].amount)
         return
-    periods = [milliseconds(checked_period("per", one.per or 1.0)) for one in windows]
+    periods = [milliseconds(checked_period("per", one.per)) for one in windows]
     there = {one.period: at for one, at in zip(stored, places, strict=True)}
     pairs = sorted(zip(periods, windows, strict=True), key=lambda pair: -pair[0])
     if all(period in there for period in periods):

@@ -11,10 +11,12 @@ from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import (
     ArgumentError,
     Seconds,
+    count,
     key_part,
     seconds,
     text,
 )
+from limiters.leases._format import MAX_PARTITIONS
 from limiters.leases._messages import MAX_LEASE, lease_seconds, period_seconds
 
 if TYPE_CHECKING:
@@ -28,6 +30,13 @@ def checked_lease(_: str, value: object) -> float:
 def checked_period(_: str, value: object) -> float:
     """`value` as the period of a limit."""
     return period_seconds(value)
+
+
+def checked_parts(name: str, value: int) -> int:
+    """`value` as the number of partitions in which a limit is shown."""
+    if count(name, value) > MAX_PARTITIONS:
+        raise ArgumentError(name, value, f"be at most {MAX_PARTITIONS:,}")
+    return value
 
 
 def _timeout(name: str, value: object) -> float:

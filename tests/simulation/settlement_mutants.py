@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from limiters import _bound_share
+from limiters._budgets.debts import Debts
 from limiters._budgets.permit_corrections import PermitCorrections
 from limiters._budgets.spend import BudgetEntry
 from limiters._budgets.window import WindowLedger
@@ -23,9 +24,9 @@ def refunded_from_what_is_left(patch: pytest.MonkeyPatch) -> None:
     def mutant(self: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
         left = (entry.noted - counts) * (1 - self._stayed_of(entry))
         correct(self, entry, counts, now)
-        for slice_ in sorted(self._started, reverse=True):
-            taken = min(max(0.0, left), self._started[slice_])
-            self._started[slice_] -= taken
+        for slice_ in sorted(self._started.costs, reverse=True):
+            taken = min(max(0.0, left), self._started.costs[slice_])
+            self._started.costs[slice_] -= taken
             left -= taken
 
     patch.setattr(WindowLedger, "_correct", mutant)
@@ -76,7 +77,7 @@ def debts_of_others_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     correct = _bound_share.RateShare.correct
 
     def mutant(self: _bound_share.RateShare, now: float) -> Any:
-        self.ledger.owed = []
+        self.ledger.debts.elsewhere = {}
         return correct(self, now)
 
     patch.setattr(_bound_share.RateShare, "correct", mutant)
@@ -84,7 +85,7 @@ def debts_of_others_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def what_nobody_estimated_stays_here(patch: pytest.MonkeyPatch) -> None:
     """The cost of a call that was estimated to cost nothing counts only where it ran."""
-    patch.setattr(WindowLedger, "_kept_of", lambda self, entry, cost, now: cost)
+    patch.setattr(Debts, "kept", lambda self, entry, cost, room: cost)
 
 
 def debts_end_with_the_lease(patch: pytest.MonkeyPatch) -> None:
@@ -93,9 +94,9 @@ def debts_end_with_the_lease(patch: pytest.MonkeyPatch) -> None:
     excess: dict[int, list[tuple[int, float]]] = {}
 
     def noted(self: WindowLedger, entry: BudgetEntry, counts: float, now: float) -> None:
-        before = dict(self._started)
+        before = dict(self._started.costs)
         correct(self, entry, counts, now)
-        more = [(at, cost - before.get(at, 0.0)) for at, cost in self._started.items()]
+        more = [(at, cost - before.get(at, 0.0)) for at, cost in self._started.costs.items()]
         excess.setdefault(id(self), []).extend(one for one in more if one[1] > 0)
 
     def mutant(self: InstanceShare, now: float) -> None:
@@ -103,8 +104,8 @@ def debts_end_with_the_lease(patch: pytest.MonkeyPatch) -> None:
             for bound in self.bounds:
                 for at, cost in excess.pop(id(bound.ledger), []):
                     assert isinstance(bound.ledger, WindowLedger)
-                    if at in bound.ledger._started:
-                        bound.ledger._started[at] -= cost
+                    if at in bound.ledger._started.costs:
+                        bound.ledger._started.costs[at] -= cost
         lapse(self, now)
 
     patch.setattr(WindowLedger, "_correct", noted)

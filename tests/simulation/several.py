@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Literal
 
 from limiters.limits import InFlight, Limits, Rate
 from limiters.testing import MixedCalls, Work
@@ -51,8 +50,9 @@ class Several(Weather):
                 Limited(name, most, seconds, at_end=at_end, longest=self.longest if at_end else 0.0)
             )
         also = [Rate(most, per=seconds) for most, seconds in windows[1:]]
-        counts: Literal["start", "end"] = "end" if at_end else "start"
-        return Rate(capacity, period, also, counts=counts, max_operation_time=self.longest)
+        if at_end:
+            return Rate(capacity, period, also, counts="end", max_operation_time=self.longest)
+        return Rate(capacity, period, also)
 
     def work(self) -> Work:
         """Return the work of one instance."""

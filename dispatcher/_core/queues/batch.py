@@ -19,6 +19,7 @@ from limiters.errors import SettlementError
 
 if TYPE_CHECKING:
     from dispatcher._core.cost_terms import CostTerms
+    from dispatcher._core.queues.buffer import Buffer
     from dispatcher._core.queues.lane import Lane, Line
 
 
@@ -67,7 +68,7 @@ class OperationBatch:
         self.spend: Spend | None = None
         self.settlement: BatchSettlement | None = None
         """The actual cost, once its callback has settled anything."""
-        self.buffer: object = None
+        self.buffer: Buffer | None = None
         """The buffer of the Batcher that has raised it."""
         self.raised_at = 0.0
         self.has_returned = False
@@ -128,6 +129,11 @@ class OperationBatch:
     def check_runs(self, *, closed: bool = False) -> bool:
         """Return whether the caller is its callback: in another thread, that is not known. Raise
         SettlementError unless its callback runs, or if the caller is another one."""
+        if self.buffer is not None and self.buffer.left_behind:
+            raise SettlementError(
+                "this process was forked after the callback began; settle it in the parent "
+                "process, where it is charged"
+            )
         if closed or self.state is not BatchState.IN_FLIGHT:
             if self.state is not BatchState.ABANDONED:
                 raise SettlementError("the batch has ended; settle it before its callback returns")

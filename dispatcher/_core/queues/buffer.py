@@ -80,6 +80,8 @@ class Buffer(Claim):
         self.closed = False
         self.ended = False
         """Whether no operation will be taken any more."""
+        self.left_behind = False
+        """Whether this is a copy in a forked child."""
         self.adopted = False
         """Whether a watcher was registered since the engine last looked."""
         self.line: dict[int, WaitingCaller] = {}
@@ -406,6 +408,11 @@ class Buffer(Claim):
         """Note that no operation will be taken any more."""
         self.close()
         self.ended = True
+
+    def leave_behind(self) -> None:
+        """Note that this is a copy in a forked child: its engine is in the parent."""
+        self.left_behind = True
+        self.end()
 
     def _within_room(self, items: list[Operation | Chunk]) -> list[ChunkRun]:
         runs: list[ChunkRun] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dispatcher import learned
 from dispatcher.operation import Operation, cost_of, is_learned, learn
 from dispatcher.outcomes import PartialFailure, Throttled
-from limiters._costs import NUMBERS, AnyCost, Costs, greater
+from limiters._costs import NUMBERS, Amounts, AnyCost, Costs, greater, replaced
 from limiters._support.forking import begin_in_child
 from limiters.errors import SettlementError
 
@@ -29,39 +29,45 @@ handler may settle in a thread that is settling."""
 def settle_one(batch: OperationBatch, operation: Operation, actual: object, *, own: bool) -> None:
     """Note that `operation` of `batch` costs `actual`, but at least as much as estimated, unless
     the call is known to come from its `own` attempt."""
-    checked = batch.costs.actual("actual", actual, operation._cost)
-    if not own:
-        checked = greater(checked, operation._cost)
+    amounts = batch.costs.amounts_of("actual", actual)
     with _settling:
-        _settlement_of(batch).one(operation, checked)
+        _settlement_of(batch, amounts).one(operation, amounts, own=own)
 
 
 def settle_whole(batch: OperationBatch, actual: object) -> None:
     """Note that the whole `batch` costs `actual`."""
-    estimated = batch.whole_cost
-    checked = batch.costs.actual("actual", actual, estimated)
+    amounts = batch.costs.amounts_of("actual", actual)
     with _settling:
-        _settlement_of(batch).whole(checked, estimated)
+        _settlement_of(batch, amounts).whole(amounts)
 
 
 def end_of_callback(batch: OperationBatch, error: BaseException | None) -> None:
     """End the settlement of `batch`, whose callback returned or raised `error`. Called on the
     thread that ran it."""
     with _settling:
-        if error is not None and not batch.has_returned and is_refused_uncharged(error):
-            _settlement_of(batch)
+        if batch.has_returned:
+            return
         batch.has_returned = True
         settlement = batch.settlement
-        if settlement is None or settlement.closed:
-            return
+        if settlement is None:
+            if error is None or not is_refused_uncharged(error):
+                return
+            settlement = batch.settlement = BatchSettlement(batch)
         settlement.end(error)
     if error is None and learned.in_use() and batch.may_begin():  # it was not abandoned
         settlement.teach()
 
 
-def _settlement_of(batch: OperationBatch) -> BatchSettlement:
-    """Return the settlement of `batch`, or a new one, which is closed if the callback has
-    returned."""
+def _settlement_of(batch: OperationBatch, amounts: Amounts) -> BatchSettlement:
+    """Return the settlement of `batch`, or a new one. Raise SettlementError if its callback has
+    returned, or if `amounts` are a cost and it was charged nothing."""
+    if batch.has_returned:
+        batch.check_runs(closed=True)
+    if batch.spend is None and batch.costs.are_limited and replaced(0, amounts):
+        raise SettlementError(
+            "the batch was charged nothing, since its estimated cost is zero; set the cost of "
+            "its operations, or its watcher's batch_cost, to the most that it may cost"
+        )
     if batch.settlement is None:
         batch.settlement = BatchSettlement(batch)
     return batch.settlement
@@ -70,10 +76,12 @@ def _settlement_of(batch: OperationBatch) -> BatchSettlement:
 class BatchSettlement:
     """The settlement of one batch. Not thread-safe: callers hold the lock."""
 
-    __slots__ = ("_actual", "_batch", "_excess", "_is_reported", "_whole", "closed")
+    __slots__ = ("_actual", "_batch", "_excess", "_is_reported", "_whole", "actual", "estimated")
 
     def __init__(self, batch: OperationBatch) -> None:
         self._batch = batch
+        self.estimated = self.actual = batch.batch_cost + batch.cost
+        """The charge of the batch, and its actual cost once its callback has returned."""
         self._actual: dict[int, tuple[Operation, AnyCost]] = {}
         """The operations that were settled, with their actual costs, by their identities."""
         self._excess: AnyCost = 0
@@ -82,29 +90,15 @@ class BatchSettlement:
         """The actual cost of the batch, if it was settled as a whole."""
         self._is_reported = False
         """Whether any of that was passed on to the limiter."""
-        self.closed = batch.has_returned
-
-    @property
-    def estimated(self) -> AnyCost:
-        """The charge of the batch."""
-        return self._batch.whole_cost
-
-    @property
-    def actual(self) -> AnyCost:
-        """The cost of the batch with the actual costs that were given so far."""
-        if self._whole is not None:
-            return self._whole
-        change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
-        return _not_negative(self.estimated + change)
 
     @property
     def operations(self) -> list[tuple[Operation, AnyCost]]:
         """The operations that were settled by themselves, each with its actual cost."""
         return list(self._actual.values()) if self._whole is None else []
 
-    def one(self, operation: Operation, actual: AnyCost) -> None:
-        """Note that `operation` costs `actual`."""
-        self._check_open(actual)
+    def one(self, operation: Operation, amounts: Amounts, *, own: bool) -> None:
+        """Note that `operation` costs these amounts, and what was noted before in dimensions that
+        are not among them; at least as much as estimated, unless its `own` attempt says so."""
         if self._whole is not None:
             raise SettlementError(
                 "the batch was settled as a whole; settle it as a whole again, with "
@@ -112,6 +106,9 @@ class BatchSettlement:
             )
         estimated = operation._cost
         _, before = self._actual.get(id(operation), (operation, estimated))
+        actual = replaced(before, amounts)
+        if not own:
+            actual = greater(actual, estimated)
         self._actual[id(operation)] = operation, actual
         if before > estimated:  # added up again: a difference of floats would keep an error
             self._excess = sum(_excess(*one) for one in self._actual.values())
@@ -121,20 +118,30 @@ class BatchSettlement:
             return
         self._report(self.estimated + self._excess)
 
-    def whole(self, actual: AnyCost, estimated: AnyCost) -> None:
-        """Note that the whole batch, which was charged `estimated`, costs `actual`."""
-        self._check_open(actual)
+    def whole(self, amounts: Amounts) -> None:
+        """Note that the whole batch costs these amounts, and what was noted before in dimensions
+        that are not among them."""
+        actual: AnyCost = amounts
+        if not isinstance(amounts, NUMBERS):
+            actual = replaced(self._noted(), amounts)
         self._whole = actual
-        if self._is_reported or actual > estimated:
+        if self._is_reported or actual > self.estimated:
             self._report(actual)
 
     def end(self, error: BaseException | None) -> None:
         """End the settlement: the callback returned, or raised `error`."""
         if error is not None:
             self._follow(error)
-        self.closed = True
-        if self._whole is not None or self._actual:
-            self._report(self.actual)
+        self.actual = self._noted()
+        if self._batch.spend is not None:
+            self._batch.spend.settle(self.actual)
+
+    def _noted(self) -> AnyCost:
+        """Return the cost of the batch with the actual costs that were noted so far."""
+        if self._whole is not None:
+            return self._whole
+        change: AnyCost = sum(actual - one._cost for one, actual in self._actual.values())
+        return _not_negative(self.estimated + change)
 
     def teach(self) -> None:
         """Update learned costs by this batch."""
@@ -178,15 +185,6 @@ class BatchSettlement:
         self._is_reported = True
         if self._batch.spend is not None:
             self._batch.spend.settle(actual)
-
-    def _check_open(self, actual: AnyCost) -> None:
-        if self.closed:
-            self._batch.check_runs(closed=True)
-        if actual and self._batch.spend is None and self._batch.costs.are_limited:
-            raise SettlementError(
-                "the batch was charged nothing, since its estimated cost is zero; set the cost of "
-                "its operations, or its watcher's batch_cost, to the most that it may cost"
-            )
 
 
 def is_refused_uncharged(error: BaseException) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from contextlib import closing
 from shlex import quote
@@ -14,6 +13,7 @@ from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.redis import RedisOptions
 from dispatcher.cli._text.showable import printable, without_passwords
 from limiters._redis.url import shown
+from limiters._support.near_names import nearest
 from limiters.errors import DispatcherError
 
 Kind = Literal["limit", "topic"]
@@ -51,9 +51,9 @@ def same_place(options: RedisOptions) -> str:
 
 def _missing(kind: Kind, name: str, where: str, options: RedisOptions) -> str:
     there = _names_of(kind, options)
-    nearest = difflib.get_close_matches(name, there, n=1)
-    known = f"; did you mean {printable(nearest[0])!r}?" if nearest else "."
-    if there and not nearest:
+    near = nearest(name, there)
+    known = "." if near is None else f"; did you mean {printable(near)!r}?"
+    if there and near is None:
         more = f" and {len(there) - MOST_NAMED:,} more" if len(there) > MOST_NAMED else ""
         known = f"; there are {', '.join(map(printable, there[:MOST_NAMED]))}{more}."
     return (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
 from typing import Any, NamedTuple
 
+from limiters._support.near_names import did_you_mean
 from limiters.errors import DispatcherError
 
 
@@ -142,9 +142,7 @@ def as_text(value: object) -> str:
 def _no_such(
     kind: str, key: str, names: Mapping[str, object] | frozenset[str], others: object
 ) -> str:
-    near = difflib.get_close_matches(option_of(key), sorted(names), n=1)
-    if near:
-        return f"there is no such {kind}; did you mean {near[0]}?"
     if not names:
         return f"there is no such {kind} here"
-    return f"there is no such {kind}; there are {', '.join(sorted(names))}"
+    others = f"there are {', '.join(sorted(names))}"
+    return f"there is no such {kind}; {did_you_mean(option_of(key), sorted(names), others)}"

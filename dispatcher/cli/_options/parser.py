@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import shutil
 import sys
@@ -23,6 +22,7 @@ from dispatcher.cli._options.declaring import (
 from dispatcher.cli._options.fallback import Used, settled
 from dispatcher.cli._options.settings import Setting, settings_of
 from dispatcher.cli._text.showable import showable
+from limiters._support.near_names import did_you_mean
 
 CONFIG = "DISPATCHER_CONFIG"
 
@@ -36,8 +36,8 @@ class Invocation:
     used: Sequence[Used]
     """The options with their sources."""
     interrupted: str
-    refused: list[Exception] = field(default_factory=list)
-    """Wrong values, if the command is lenient: it gets the defaults instead."""
+    refused: dict[str, Exception] = field(default_factory=dict)
+    """Wrong values by their attributes, if the command is lenient: it gets the defaults instead."""
 
     def options(self) -> Any:
         """Return an object of the command's dataclass. Wrong values raise."""
@@ -53,7 +53,7 @@ class Invocation:
                 if values[name] == wrong.setting.default:
                     raise
                 values[name] = wrong.setting.default
-                self.refused.append(self.by_its_option(error))
+                self.refused[name] = self.by_its_option(error)
 
     def by_its_option(self, error: Exception) -> Exception:
         """Return `error` about the option that set the value, if it is about a parameter."""
@@ -161,8 +161,8 @@ class Parser(argparse.ArgumentParser):
     def _nearest(self, words: Sequence[str]) -> str:
         flags = [flag for it in self._actions for flag in it.option_strings if len(flag) > 2]
         unknown = next((word for word in words if word.startswith("--")), "")
-        near = difflib.get_close_matches(unknown.partition("=")[0], flags, n=1)
-        return f"; did you mean {near[0]}?" if near else ""
+        question = did_you_mean(unknown.partition("=")[0], flags)
+        return f"; {question}" if question else ""
 
     def format_help(self) -> str:
         """Return the help, with all options of the command."""
@@ -217,8 +217,8 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            near = difflib.get_close_matches(str(value), map(str, action.choices or ()), n=1)
-            error.message += f"; did you mean {near[0]}?" if near else ""
+            question = did_you_mean(str(value), map(str, action.choices or ()))
+            error.message += f"; {question}" if question else ""
             raise
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:

@@ -129,6 +129,12 @@ def shortest(names: Sequence[str]) -> int:
     return letters
 
 
+def took_part(view: LimitView) -> str:
+    """Return how many instances use a limit, in the question whether to change or delete it."""
+    count = len(view.instances)
+    return f"{count:,} instance{'s' * (count != 1)} took part lately."
+
+
 def standing(instance: InstanceView) -> str:
     """Return what is unusual about an instance.
 

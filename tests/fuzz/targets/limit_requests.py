@@ -101,7 +101,7 @@ def _with(request: Request, name: str, value: Any) -> Request:
 
 def _change(coordinator: Coordinator, given: Input, server: str, clock: int) -> None:
     names = ("capacity", "factor", "period", "lease_time", "ramp")
-    changes = {name: given.number() for name in names if given.byte() % 2}
+    changes: dict[str, Any] = {name: given.number() for name in names if given.byte() % 2}
     try:
         change = TermsChange(**changes)
         coordinator.set_terms(server, clock, f"set {clock}", change.of(None))

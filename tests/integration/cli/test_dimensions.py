@@ -11,7 +11,8 @@ import pytest
 
 from dispatcher.timeline import Message, Timeline
 from limiters import Limits, RedisLeaseManager, SharedResource
-from tests.commands import Run
+from tests.commands import COMMAND, Run
+from tests.terminals import Terminal
 from tests.waiting import refusal, until
 
 TEXT = "requests=600/60s+10/1s,tokens=90000/60s,calls=20slots"
@@ -45,7 +46,13 @@ def test_a_limit_is_made_and_shown_as_it_is_written(run: Run, url: str) -> None:
     assert shown["requests"] == "600 in 60 s"
     assert shown["requests/1s"] == "10 a second"
     assert shown["calls"] == "20 in flight, of at most 60 s"
-    assert shown["free"] == "100 % of requests, 100 % of requests/1s, 100 % of tokens, 20 of calls"
+    free = said.out.partition("free")[2].partition("instances")[0]
+    assert [line.strip() for line in free.splitlines()] == [
+        "100 % of requests",
+        "100 % of requests/1s",
+        "100 % of tokens",
+        "20 of calls",
+    ]
     assert TEXT in run("limit", "list").out
     bounds = run("limit", "show", "llm", "--json").json["bounds"]
     assert [(one["dimension"], one["kind"], one["shared_capacity"]) for one in bounds] == [
@@ -65,7 +72,7 @@ def test_c9_those_who_run_follow_a_capacity_and_a_window(run: Run, url: str) -> 
         run("limit", "set", "llm", "--shared-capacity", "tokens=120000,calls=5slots")
         until(lambda: limiter.max_capacity == {"requests": 10, "tokens": 120_000, "calls": 5})
         said = run("limit", "set", "llm", "--shared-capacity", "tokens=60000/120s")
-        assert "Another period or lease time waits until the leases" in said.out
+        assert "Another period, lease time or longest call waits until the leases" in said.out
         until(lambda: limiter.period == 120)
         most = {"requests": 10, "tokens": 60_000, "calls": 5}
         until(lambda: limiter.max_capacity == most)
@@ -128,7 +135,13 @@ def test_other_dimensions_start_it_over_and_those_of_before_are_refused_by_name(
     with instance(url) as old:
         assert old.acquire({"requests": 1, "tokens": 400}, timeout=5)
         other = "requests=600/60s,reads=5/1s"
-        said = run("limit", "set", "llm", "--start-over", "--shared-capacity", other)
+        command = ("limit", "set", "llm", "--start-over", "--shared-capacity", other)
+        said = run(*command)
+        assert (said.code, said.out) == (1, "")
+        assert "nothing was changed: there is no terminal to ask on (Start limit llm" in said.err
+        assert f"It is {TEXT} now, and 1 instance took part lately" in said.err
+        assert rows(run("limit", "show", "llm").out)["capacity"] == TEXT
+        said = run(*command, "--yes")
         assert (said.code, said.err) == (0, "")
         assert "It has other dimensions: it starts over when the leases" in said.out
         assert rows(run("limit", "show", "llm").out)["capacity"] == other
@@ -137,6 +150,61 @@ def test_other_dimensions_start_it_over_and_those_of_before_are_refused_by_name(
             refused = refusal(late)
         assert "reads is no dimension here and a rate per 1 s there" in refused
         assert "dispatcher limit set llm --start-over --shared-capacity" in refused
+
+
+def test_what_forgets_nothing_is_not_asked_about(run: Run, url: str) -> None:
+    for capacity in (TEXT, TEXT.replace("600/60s", "500/60s")):  # it is new; the same dimensions
+        said = run("limit", "set", "llm", "--start-over", "--shared-capacity", capacity)
+        assert (said.code, said.err) == (0, "")
+        assert rows(run("limit", "show", "llm").out)["capacity"] == capacity
+
+
+def test_a_limit_of_many_dimensions_fits_a_terminal_of_80_columns(run: Run, url: str) -> None:
+    text = (
+        "requests=600/60s+10/1s,tokens=90000/60s:counts=end:max_operation_time=30s,"
+        "calls=20slots,connections=50slots"
+    )
+    run("limit", "set", "llm", "--shared-capacity", text)
+    with Terminal([*COMMAND, "limit", "show", "llm"], COLUMNS="80") as terminal:
+        lines = terminal.read_until("connections=50slots").replace("\r", "").splitlines()
+        assert terminal.end() == 0
+    assert lines[-1].split() == ["capacity", text]  # in one piece, to be copied
+    assert all(len(line.rstrip()) <= 80 for line in lines[:-1])
+    wrapped = [line for line in lines if line.startswith(" ") and " of " not in line]
+    assert wrapped == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1)])
+def test_starting_over_asks_on_a_terminal(run: Run, url: str, answer: str, code: int) -> None:
+    run("limit", "set", "llm", "--shared-capacity", TEXT)
+    command = [*COMMAND, "limit", "set", "llm", "--start-over", "--shared-capacity", "a=5/1s"]
+    with Terminal(command) as terminal:
+        asked = terminal.read_until("Type yes: ")
+        assert "0 instances took part lately" in " ".join(asked.split())
+        terminal.type(f"{answer}\n")
+        assert terminal.end() == code
+    expected = "a=5/1s" if code == 0 else TEXT
+    assert rows(run("limit", "show", "llm").out)["capacity"] == expected
+
+
+def test_a_new_limit_says_what_each_number_counts(run: Run, url: str) -> None:
+    """A mistyped name is a new limit as well."""
+    run("limit", "set", "llm", "--shared-capacity", TEXT)
+    said = run("limit", "set", "lmm", "--shared-capacity", "calls=30")
+    assert (said.code, said.out) == (2, "")
+    assert "--shared-capacity must say what 30 counts, not 'calls=30'" in said.err
+    assert "there is no limit 'lmm' yet that it could change" in said.err
+
+
+def test_c10_the_number_of_partitions_is_set_and_stays(run: Run, url: str) -> None:
+    run("limit", "set", "llm", "--shared-capacity", TEXT, "--parts", "50")
+    for change in (("--shared-capacity", "requests=900"), ("--parts", "20")):
+        shown = rows(run("limit", "show", "llm").out)["partitions"]
+        assert shown == "50, each 2 % of all"
+        assert run("limit", "set", "llm", *change).code == 0
+    assert rows(run("limit", "show", "llm").out)["partitions"] == "20, each 5 % of all"
+    made = run("limit", "set", "orders", "--shared-capacity", "100", "--parts", "20")
+    assert rows(made.out)["partitions"].split("  ")[-1].strip() == "20, each worth 5"
 
 
 def test_leases_and_top_show_each_bound(run: Run, url: str) -> None:
@@ -198,10 +266,32 @@ def test_a_worker_checks_its_costs_against_the_dimensions(
     assert said.code == (0 if says.startswith("ok") else said.code or 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "wrong", "not_tried"),
+    [
+        ("--limit new --shared-capacity calls=20", ["option"], ["limit", "worker"]),
+        ("--shared-capacity tokens=5/6s --cost requests=1", ["limit"], ["worker"]),
+        ("--cost tokens=", ["option"], ["worker"]),
+        ("--weight 0 --cost tokens=size --batch-cost calls=1", ["option"], []),
+        ("--cost tokens=size --batch-cost calls=1", [], []),
+    ],
+)
+def test_a_check_judges_nothing_by_the_default_of_an_option_that_is_wrong(
+    run: Run, url: str, options: str, wrong: list[str], not_tried: list[str]
+) -> None:
+    """It would say that there is no limit, although a right option would make it."""
+    run("limit", "set", "llm", "--shared-capacity", TEXT)
+    said = run(*WORKER, "--create-topic", *options.split())
+    found = [line.split()[:2] for line in said.out.partition("tried")[2].splitlines()[1:]]
+    assert [tried for mark, tried in found if mark == "NO"] == wrong
+    assert [tried for mark, tried in found if mark == "-"] == not_tried
+    assert ["ok", "worker"] in found or not_tried
+
+
 def test_a_file_has_a_table_of_dimensions(run: Run, url: str, tmp_path: Path) -> None:
     file = tmp_path / "shop.toml"
     file.write_text(
-        '[limit.set.shared-capacity]\nrequests = "600/60s+10/1s"\ntokens = 500\n'
+        '[limit.set.shared-capacity]\nrequests = "600/60s+10/1s"\ntokens = "500/1s"\n'
         'calls = "20slots"\n[worker]\ncost = { tokens = "size" }\nreserved = { tokens = 5 }\n'
     )
     assert run("limit", "set", "llm", "--config", str(file)).code == 0

@@ -214,8 +214,8 @@ def test_set_of_another_lease_or_period_prints_how_long_it_waits_for_present_lea
     hold(manager, asks("a", need=1_000))
     said = run("limit", "set", "orders", "--lease-time", "10", "--period", "2")
     assert said.code == 0
-    assert "waits until the leases that are out have ended:\n" in said.out
-    assert "nothing new is granted for 6" in said.out
+    assert "waits until the leases that are out\nhave ended. Instances keep" in said.out
+    assert "It grants nothing new for up to 6" in said.out
     shown = run("limit", "show", "orders", "--json").json
     assert [shown[name] for name in ("shared_capacity", "period", "lease_time")] == [1000, 2, 10]
 

@@ -409,7 +409,7 @@ def test_c11_another_lease_or_period_is_refused_until_an_operator_sets_it(
     terms = altered(TERMS, **{field: 30_000})
     refused = kept.ask("b", 1, terms=terms)
     assert (refused.kind, refused.terms.agrees(TERMS)) == (Kind.REFUSED, True)
-    changes = {"lease_time": 30.0} if field == "lease" else {"period": 30.0}
+    changes: dict[str, Any] = {"lease_time": 30.0} if field == "lease" else {"period": 30.0}
     assert kept.manager.set_terms(**changes)
     reply = kept.ask("b", 2, terms=terms, need=1_000.0)
     assert (reply.kind, reply.units, reply.certain) == (Kind.ANSWER, 0, False)

@@ -69,7 +69,10 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"shared_capacity": -1}, "shared_capacity must be zero or more, not -1"),
         ({"shared_capacity": float("inf")}, "shared_capacity must be finite, not inf"),
         ({"shared_capacity": "many"}, "shared_capacity must be a number, or limits .*, not 'many'"),
-        ({"shared_capacity": True}, "shared_capacity must be a number, not True"),
+        (
+            {"shared_capacity": True},
+            "shared_capacity must be a number, Limits, or a text .*, not True",
+        ),
         ({"shared_capacity": 5e-324}, "shared_capacity must be at least 1e-100, not 5e-324"),
         ({"shared_capacity": 1e308}, r"shared_capacity must be at most 1e\+100, not 1e\+308"),
         ({"reserved_capacity": 1e308}, r"reserved_capacity must be at most 1e\+100, not 1e\+308"),

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from limiters import ImproperOrderError, MemoryLeaseManager, SharedResource
-from tests.waiting import LONG, until
+from tests.forking import exit_code_of
+from tests.waiting import LONG
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
-def exit_code_of(do: Callable[[], bool]) -> int:
-    """Return the exit code of a forked child: 0 if `do` returns True there."""
-    child = os.fork()
-    if not child:
-        try:
-            os._exit(0 if do() else 1)
-        except BaseException:
-            os._exit(2)
-    ended: list[int] = []
-
-    def has_ended() -> bool:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            ended.append(os.waitstatus_to_exitcode(status))
-        return bool(pid)
-
-    try:
-        until(has_ended)
-    finally:
-        if not ended:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-    return ended[0]
 
 
 def test_b10_in_a_child_the_limiter_is_another_instance_that_is_not_started() -> None:

@@ -329,12 +329,13 @@ def test_a_settlement_of_another_dimension_teaches_only_those_that_are_learned()
         (5, float("nan"), "actual must be finite, not nan"),
         (5, -3, "actual must be zero or more, not -3"),
         (5, float("inf"), "actual must be finite, not inf"),
-        (5, "7", "actual must be a number, not '7'"),
-        (5, None, "actual must be a number, not None"),
-        (5, True, "actual must be a number, not True"),
+        (5, "7", "actual must be a number, or a mapping such as"),
+        (5, None, "actual must be a number, or a mapping such as {'tokens': 812}, not None"),
+        (5, True, "actual must be a number, or a mapping such as {'tokens': 812}, not True"),
         (5, {"tokens": 3}, "actual must be of the dimensions of start=5 alone, not {'tokens': 3}"),
         ({"tokens": 5}, 3, "actual must be by dimension, as start={'tokens': 5} is, not 3"),
         ({"tokens": 5}, {"x": 3}, "be of the dimensions of start={'tokens': 5} alone"),
+        ({"tokens": 5}, {"token": 3}, "alone, not {'token': 3}; did you mean tokens?"),
         ({"tokens": 5}, {"tokens": -3}, "actual['tokens'] must be zero or more, not -3"),
         ({"tokens": 5, "x": 1}, {"tokens": 3, "x": float("nan")}, "actual['x'] must be finite"),
     ],
@@ -355,6 +356,8 @@ def test_a_kind_that_cannot_be_a_key_is_named() -> None:
     cost = Learned(5, by=lambda payload: [payload])  # type: ignore[arg-type, return-value]
     with pytest.raises(ArgumentError, match="by must return the kind, which is hashable, not"):
         Operation(Watcher(ignore), cost, "a")
+    with pytest.raises(ArgumentError, match="kind must be hashable, not \\[\\]; as a text is"):
+        Learned(5).learn([], 3)  # type: ignore[arg-type]
 
 
 def test_plain_operations_are_no_larger_for_it() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limiters._budgets.pace import UNEVEN
 from limiters._budgets.permit_corrections import in_slices
-from limiters._budgets.window import UNEVEN
 from limiters._instance_share import MIN_REQUEST_INTERVAL, InstanceShare
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry

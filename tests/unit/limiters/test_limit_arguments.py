@@ -29,6 +29,8 @@ def shared(**options: Any) -> SharedResource:
         ({"max_capacity": Limits(a=Rate(5)), "period": 60}, "period must be left out with Limits"),
         ({"max_capacity": 5, "period": 86_401}, "period must be at most 86400 seconds, a day"),
         ({"max_capacity": "a=5/2d"}, "max_capacity must be a possible limit for a"),
+        ({"max_capacity": "200/2d"}, "max_capacity must be at most 86400 seconds, a day"),
+        ({"max_capacity": [5]}, "max_capacity must be a number, Limits, or a text such as tokens="),
         ({"max_capacity": "many"}, "max_capacity must be a number, or limits by dimension"),
     ],
 )
@@ -42,6 +44,10 @@ def test_a_provisioned_resource_takes_a_text_as_a_shared_one_does() -> None:
     text: Any = SEVERAL
     assert ProvisionedResource(text).limits == shared(shared_capacity=text).limits
     assert ProvisionedResource(text).limits == Limits.parse(SEVERAL)
+    one: Any = "200/1m"
+    assert repr(ProvisionedResource(one)) == "ProvisionedResource(200, period=60)"
+    assert shared(shared_capacity=one).limits == Limits.of(200, 60)
+    assert str(Limits.of(200, 60)) == "200/60s"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +71,7 @@ def test_a_provisioned_resource_takes_a_text_as_a_shared_one_does() -> None:
         ),
         (
             {"shared_capacity": SEVERAL, "reserved_capacity": "many"},
-            "reserved_capacity must be a number, not 'many'; by dimension it is a mapping, as in",
+            "reserved_capacity must be a number, or amounts by dimension as in requests=10,",
         ),
     ],
 )

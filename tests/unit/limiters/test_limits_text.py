@@ -30,7 +30,8 @@ def rates(draw: st.DrawFn, periods: st.SearchStrategy[float]) -> Rate:
     also = [Rate(capacity / part, per / part) for part in draw(st.sets(st.sampled_from([2, 3, 7])))]
     bursts = st.none() | AMOUNTS | st.builds(seconds, DURATIONS)
     counts: Literal["start", "end"] = draw(st.sampled_from(["start", "end"]))
-    return Rate(capacity, per, draw(st.permutations(also)), draw(bursts), counts, draw(DURATIONS))
+    longest = draw(DURATIONS) if counts == "end" else None
+    return Rate(capacity, per, draw(st.permutations(also)), draw(bursts), counts, longest)
 
 
 CALLS = st.builds(InFlight, st.integers(1, 1_000_000), st.booleans(), DURATIONS)
@@ -101,7 +102,7 @@ def test_equal_limits_have_one_hash_and_text_in_any_order_of_windows() -> None:
 @pytest.mark.parametrize(
     ("text", "limits"),
     [
-        ("tokens=500", Limits(tokens=Rate(500))),
+        ("tokens=500/1s", Limits(tokens=Rate(500))),
         ("tokens=90_000/1m", Limits(tokens=Rate(90_000, per=60))),
         (" a = 6/60s + 2/1s , b = 3 slots ", Limits(a=Rate(6, 60, [Rate(2)]), b=InFlight(3))),
         ("a=2/1s+6/60s", Limits(a=Rate(6, 60, [Rate(2)]))),
@@ -145,14 +146,24 @@ def test_ways_to_write_a_limit(text: str, limits: Limits | None) -> None:
         ("a=6/60s:burst=3:burst=4", "must say burst of a once"),
         ("a=2slots:strict=no:strict=yes", "must say strict of a once"),
         ("a/1s=6/60s", "must say the window of a once, not 'a/1s=6/60s'"),
-        ("a=90,000/60s", "commas separate dimensions, so numbers have none"),
+        ("a=90,000/60s", "a number here has no commas"),
         ("a=6/60s;b=2slots", "must separate dimensions by commas"),
         ("a=5/2d", "must be a possible limit for a, not 'a=5/2d'; a window must be at most 86400"),
-        ("a=5:brst=5", "must have no 'brst' for a, not 'a=5:brst=5'; there are burst, counts"),
+        ("a=5:brst=5", "must have no 'brst' for a, not 'a=5:brst=5'; did you mean burst?"),
+        ("a=5:x=5", "must have no 'x' for a, not 'a=5:x=5'; there are burst, counts"),
         ("a=5:burst=soon", "must have a value for burst of a that can be read"),
-        ("a=5:counts=middle", "must be a possible limit for a"),
+        ("a=5/1s:counts=middle", "must be a possible limit for a"),
+        ("a=5/1s:max_operation_time=9s", "max_operation_time must be left out, or go with counts"),
+        (
+            "tokens=6/60s,calls=20",
+            "must say what 20 counts, not 'calls=20'; write it with its window if calls is a rate, "
+            "as in calls=20/1s, or as calls=20slots if it is a number of calls in flight",
+        ),
+        ("a=2.5", "must say what 2.5 counts, not 'a=2.5'; write it with its window if a is a rate"),
+        ("a=6/60s+2", "must say what 2 counts, not 'a=6/60s+2'; write it with its window"),
+        ("a=20_000:burst=5", "must say what 20000 counts"),
         ("a=5slots:strict=maybe", "must have a value for strict of a that can be read"),
-        ("a b=5", "the name of a dimension must begin with a letter of a to z"),
+        ("a b=5/1s", "the name of a dimension must begin with a letter of a to z"),
         (".", "must be a number, or limits by dimension"),
         ("1.2.3/60s", "must be a number, or limits by dimension"),
         ("20\u0663000", "letters and digits are those of ASCII"),
@@ -166,9 +177,17 @@ def test_what_means_nothing_is_refused_by_its_dimension(text: str, says: str) ->
     assert str(error.value).isprintable()
 
 
+def test_a_longest_call_is_for_rates_that_count_from_the_end_alone() -> None:
+    """It would be accepted and not used."""
+    with pytest.raises(ArgumentError, match="be left out, or go with counts='end'") as refused:
+        Rate(5, max_operation_time=60)
+    assert refused.value.parameter == "max_operation_time"
+    assert Rate(5, counts="end") == Rate(5, counts="end", max_operation_time=60)
+
+
 def test_a_shorter_window_has_no_settings_of_its_own() -> None:
     """They would be lost where the limit is written."""
-    for inner in (Rate(5, counts="end"), Rate(5, burst=1), Rate(5, max_operation_time=5)):
+    for inner in (Rate(5, counts="end"), Rate(5, burst=1)):
         with pytest.raises(ArgumentError, match="also must have a capacity and per alone"):
             Rate(10, per=60, also=[inner])
 

@@ -39,6 +39,9 @@ class FakeBudget:
         self.free -= cost
         return True
 
+    def withdraw(self, receipt: Receipt) -> None:
+        assert receipt.payment is None, "nothing was charged"
+
     def ready_at(self, cost: float) -> float:
         return MonotonicClock().now() + 60.0
 

@@ -8,7 +8,7 @@ import pytest
 
 from limiters import ArgumentError, InFlight, Limits, Rate
 from limiters.leases._bounds import limits_of_terms, terms_of_limits
-from limiters.leases._messages import Terms
+from limiters.leases._messages import Terms, partitions_of
 from limiters.leases._operator import TermsChange
 
 LIMITS = Limits.parse("requests=600/60s+10/1s,tokens=90000/60s,calls=20slots")
@@ -43,6 +43,10 @@ def changed(known: Terms = TERMS, **change: Any) -> str:
             Limits.parse("requests=60/6s+5/1s,tokens=9/6s,calls=2slots"),
             "requests=60/6s+5/1s,tokens=9/6s,calls=2slots",
         ),
+        (
+            Limits.parse("calls=2slots,tokens=9/6s,requests=60/6s+5/1s"),
+            "requests=60/6s+5/1s,tokens=9/6s,calls=2slots",
+        ),
     ],
 )
 def test_c9_what_is_not_named_stays(capacity: Any, after: str) -> None:
@@ -52,8 +56,16 @@ def test_c9_what_is_not_named_stays(capacity: Any, after: str) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"capacity": "tokns=5"}, "must name requests, tokens or calls, not 'tokns=5'; for other"),
+        ({"capacity": "tokns=5"}, "or calls, not 'tokns=5'; did you mean tokens?"),
+        ({"capacity": "disk=5"}, "must name requests, tokens or calls, not 'disk=5'; for other"),
         ({"capacity": {"tokns": 5}}, "must be of requests, requests/1s, tokens or calls, not"),
+        ({"capacity": {"tokns": 5}}, "not 'tokns'; did you mean tokens?"),
+        ({"capacity": [5]}, "must be a number, or a mapping such as {'tokens': 120000}, not [5]"),
+        ({"capacity": "500/60s"}, "must be a number where dimensions have no names, not '500/60s'"),
+        ({"capacity": "500/60s"}, "its window is the period, 60 seconds"),
+        ({"capacity": "requests=600/60s+12"}, "must say what 12 counts"),
+        ({"capacity": "tokens=5:max_operation_time=9s"}, "max_operation_time must be left out"),
+        ({"capacity": "calls=0.5"}, "must be a whole number for calls"),
         ({"capacity": 5}, "must say of which dimension it is, requests, requests/1s, tokens or ca"),
         ({"capacity": "requests=8"}, "must allow less in requests/1s (10/1s) than in requests (8/"),
         ({"capacity": {"requests": 10}}, "change both, as in requests=10,requests/1s=5"),
@@ -97,6 +109,8 @@ def test_a_limit_without_names_is_changed_by_a_number() -> None:
     known = Terms.scalar(100.0, 1.0, 1_000, 5_000)
     with pytest.raises(ArgumentError, match="be a number: the limit has one dimension"):
         changed(known, capacity="tokens=5")
+    with pytest.raises(ArgumentError, match="be a number: the limit has one dimension"):
+        changed(known, capacity={"tokens": 5})
 
 
 def test_other_dimensions_are_a_whole_change_that_keeps_the_lease() -> None:
@@ -104,3 +118,41 @@ def test_other_dimensions_are_a_whole_change_that_keeps_the_lease() -> None:
     assert change.is_whole
     assert (change.lease, change.factor) == (5_000, 0.05)
     assert str(limits_of_terms(change.applied_to(TERMS))) == "reads=5/1s,calls=2slots"
+
+
+@pytest.mark.parametrize(
+    ("change", "partitions"),
+    [
+        ({"parts": 25}, 25),
+        ({"parts": 25, "capacity": "requests=900"}, 25),
+        ({"capacity": "requests=900"}, 100),
+        ({"capacity": {"requests": 300, "tokens": 5}}, 100),
+        ({"capacity": Limits.parse("requests=60/6s+5/1s,tokens=9/6s,calls=2slots")}, 100),
+        ({"capacity": Limits(reads=Rate(5)), "parts": 10}, 10),
+        ({"lease_time": 9}, 100),
+    ],
+)
+def test_c10_a_limit_of_several_dimensions_keeps_its_number_of_partitions(
+    change: dict[str, Any], partitions: int
+) -> None:
+    """Unless an operator gives another one."""
+    terms = TermsChange(**change).of(TERMS).applied_to(TERMS)
+    assert partitions_of(terms.capacity, terms.factor) == partitions
+
+
+def test_c10_a_limit_of_one_number_has_parts_too() -> None:
+    known = Terms.scalar(100.0, 1.0, 1_000, 5_000)
+    assert TermsChange(parts=20).of(known).applied_to(known).factor == 5
+    assert TermsChange(parts=20, capacity=400).of(known).applied_to(known).factor == 20
+    assert TermsChange(capacity=400).of(known).applied_to(known).factor == 1
+    new = TermsChange(parts=20, capacity=400, period=1, lease_time=5).of(None)
+    assert new.applied_to(None).factor == 20
+    with pytest.raises(ArgumentError, match="factor must be left out where parts is given"):
+        TermsChange(parts=20, factor=5).of(known)
+    with pytest.raises(ArgumentError, match="parts must be at most 10,000"):
+        TermsChange(parts=10_001)
+
+
+def test_c9_a_ramp_without_a_capacity_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="ramp must go with a capacity, not 5; it is how fast"):
+        changed(ramp=5)

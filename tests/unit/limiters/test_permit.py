@@ -139,3 +139,33 @@ def test_sums_of_spending_have_what_calls_cost_less_or_more_also_after_the_repor
     assert budget.spending() == Spending(50, refunded=20)
     high.ended(4.7)
     assert budget.spending() == Spending(50, refunded=20, excess=5)
+
+
+def test_v2_what_is_withdrawn_can_be_used_again_as_long_as_the_permit_is_open() -> None:
+    budget = PermitBudget()
+    budget.open(7, 10.0, until=5.0)
+    payment = budget.payment(6.0, 4.0)
+    payment.enter()
+    assert budget.available(4.0) == 4.0
+    payment.withdraw(4.0)
+    assert budget.available(4.0) == 10.0
+    assert budget.close(4.5) == (7, ())
+
+
+def test_v2_what_is_withdrawn_after_its_report_costs_nothing() -> None:
+    budget = PermitBudget()
+    budget.open(7, 10.0, until=5.0)
+    payment = budget.payment(6.0, 4.0)
+    payment.enter()
+    assert budget.close(4.5) == (7, ((500, 6.0),))
+    payment.withdraw(4.6)
+    assert budget.uses[0].entry.counts == 0, "so the next request refunds it"
+    assert budget.spending() == Spending(estimated=6.0, refunded=6.0)
+
+
+def test_v2_what_is_withdrawn_before_it_was_entered_is_in_no_sum() -> None:
+    budget = PermitBudget()
+    budget.open(7, 10.0, until=5.0)
+    budget.payment(6.0, 4.0).withdraw(4.0)
+    assert budget.available(4.0) == 10.0
+    assert budget.spending() == Spending()

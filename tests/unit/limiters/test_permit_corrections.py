@@ -62,6 +62,27 @@ def test_z1_what_is_known_before_the_report_is_reported() -> None:
     assert one.say(0.125) == (((125, 4.0),), NOTHING)
 
 
+@pytest.mark.parametrize("cost", [4.0, 25.0])
+@pytest.mark.parametrize("ended", [0.1, 0.2])
+def test_what_permits_paid_for_is_its_true_cost_whenever_that_became_known(
+    cost: float, ended: float
+) -> None:
+    """Before the report or after it: `dispatcher leases` shows it, and needs follow from it."""
+    one = Holder()
+    call = one.begin(10.0, 0.0)
+    before, after = [now for now in (0.125, 0.25, 0.375) if now < ended], [0.25, 0.375]
+    for now in before:
+        one.say(now)
+        one.answer(heard=100_130)
+    call.settle(cost)
+    call.ended(ended)
+    for now in after:
+        one.say(now)
+        one.answer(heard=100_260)
+    paid = sum(one.permit.recent(0.375, 1.0))
+    assert paid + one.corrections.recently(0.375, 1.0) == cost
+
+
 def test_z2_an_excess_is_a_debt_of_the_age_of_the_call() -> None:
     one = Holder()
     early, late = one.begin(10.0, 0.0), one.begin(10.0, 0.0)

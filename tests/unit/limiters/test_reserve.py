@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,10 @@ from limiters import (
     ProvisionedResource,
     Rate,
     ReserveTimeoutError,
+    SharedResource,
 )
 from limiters.testing import ManualClock
-from tests.interrupting import ERRORS, each_point
+from tests.interrupting import ERRORS, SoftLimitError, each_point
 from tests.samples import grid, sample
 from tests.waiting import LONG, until
 
@@ -223,6 +225,55 @@ def test_n3_an_interrupted_reservation_loses_no_slot(
         for ledger in limiter._ledgers:
             assert ledger.spent(clock.now()) == ledger.pledged == 0, where
         assert not limiter.standing().demand, where
+
+
+RATE = Limits(units=Rate(100, burst=100))
+
+
+def shared_reserve(limits: Limits, clock: ManualClock) -> SharedResource:
+    return SharedResource(reserved_capacity=limits.most, clock=clock)
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "cost", "kind"),
+    [
+        (RATE, 60, ProvisionedResource),
+        (Limits(units=Rate(100, burst=100, counts="end")), 60, ProvisionedResource),
+        (LIMITS, COST, ProvisionedResource),
+        (RATE, 60, shared_reserve),
+    ],
+)
+def test_v2_what_is_interrupted_before_its_block_is_free_at_that_moment(
+    limits: Limits, cost: Any, kind: Callable[..., Any], looks: bool
+) -> None:
+    """A cost is free again, also if another caller has asked for capacity meanwhile."""
+    limiter = kind(limits, clock=ManualClock())
+    limiter.start()
+    grant = limiter.grant(limits.most)
+    before = grant.amount
+    grant.close()
+    begun: list[str] = []
+
+    def block() -> None:
+        with limiter.reserve(cost, timeout=0):
+            begun.append("")
+
+    def look() -> None:
+        if looks:
+            limiter.grant(cost).close()
+
+    for where in each_point(lambda: block, error=SoftLimitError, first=look):
+        if begun:
+            break
+        grant = limiter.grant(limits.most)
+        assert grant.amount == before, where
+        grant.close()
+        [*spent] = [
+            b.spent_reserved + b.excess_reserved - b.refunded_reserved
+            for b in limiter.standing().bounds
+        ]
+        assert not any(spent), where
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -147,6 +147,31 @@ def test_c1_reserved_capacity_however_small_does_not_lower_the_use_of_what_is_sh
     assert both.crank.engine.open_work.waiting, "a backlog"
 
 
+@pytest.mark.parametrize(("cost", "count"), [(1, 30), (5, 6), (30, 2)])
+def test_c5_what_reserved_capacity_pays_for_only_later_is_taken_from_what_is_shared(
+    cost: float, count: int
+) -> None:
+    """Of a long window little may go at a time: 30 seconds of it are not worth the wait."""
+    both = Both(Driven(600, 6, reserved=60, period=60))
+    both.run(1)
+    since = both.clock.now()
+    both.crank.enqueue(*(Operation(Watcher(ignore), cost, n) for n in range(count)))
+    both.run(7 + 60 / 600 * cost * count)
+    assert both.spent() == count, [round(at - since, 2) for at, _ in both.crank.raised]
+    assert verify(both.log(0.0), 660, period=60).holds
+
+
+def test_c7_what_reserved_capacity_pays_for_within_a_second_asks_for_nothing_shared() -> None:
+    driven = Driven(600, 6, reserved=60)
+    both = Both(driven)
+    both.run(5)
+    before = driven.calls
+    both.crank.enqueue(*(Operation(Watcher(ignore), 10, n) for n in range(3)))
+    both.run(1)
+    assert both.spent() == 3
+    assert driven.calls == before
+
+
 def test_c3_no_error_of_a_sum_is_charged_to_a_lease_that_is_over() -> None:
     clock = ManualClock(100.0)
     driven = Driven(1_000, 100, clock=clock, reserved=0.7)

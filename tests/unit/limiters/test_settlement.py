@@ -17,6 +17,7 @@ from limiters._budgets.spend import BudgetEntry, Spend
 from limiters._budgets.spending import Spending
 from limiters._budgets.window import WindowLedger
 from tests.examples import examples
+from tests.interrupting import each_point
 
 CAPACITY, PERIOD = 100.0, 1.0
 NEVER = math.inf
@@ -320,7 +321,7 @@ def test_z3_an_excess_counts_where_the_parts_of_the_entry_are() -> None:
     holder.hand_over(0.25, other, 0.1)
     call.settle(80)
     assert holder.ledger.spent(0.2) == pytest.approx(60)
-    ((at, owed),) = holder.ledger.owed
+    ((at, owed),) = holder.ledger.debts.elsewhere.values()
     assert at == pytest.approx(0, abs=PERIOD / 500)
     assert owed == pytest.approx(10)
 
@@ -405,6 +406,47 @@ def test_z5_a_stream_is_noted_once_until_the_ledger_looks() -> None:
     assert holder.ledger.spent(0.1) == 30, "it grows while it is in flight"
     call.settle(25)
     assert holder.ledger.spent(0.1) == 25
+
+
+def not_estimated(ledger: WindowLedger) -> BudgetEntry:
+    """A call that costs more than there is room for."""
+    call = ledger.charge(0, 0.0)
+    call.started(0.0)
+    return call
+
+
+def half_is_gone(ledger: WindowLedger) -> BudgetEntry:
+    """A call of which half has gone to others since."""
+    ledger.hold(20)
+    call = ledger.charge(20, 0.0)
+    call.started(0.0)
+    ledger.split(0.5, 0.0)
+    return call
+
+
+@pytest.mark.parametrize("looked", [False, True])
+@pytest.mark.parametrize("begin", [not_estimated, half_is_gone])
+def test_z3_an_interrupted_look_notes_a_debt_once(
+    begin: Callable[[WindowLedger], BudgetEntry], looked: bool
+) -> None:
+    made: list[tuple[WindowLedger, float]] = []
+
+    def prepare() -> Callable[[], object]:
+        ledger = WindowLedger(CAPACITY, PERIOD, shared=True)
+        call = begin(ledger)
+        gone = call.estimated / 2  # it is with others, as they know
+        if looked:
+            call.settle(60)
+            ledger.spent(0.0)
+        call.settle(130)
+        made.append((ledger, gone))
+        return lambda: ledger.spent(0.0)
+
+    for where in each_point(prepare):
+        ledger, gone = made[-1]
+        counted = ledger.spent(0.0) + gone
+        counted += math.fsum(cost for _, cost in ledger.debts.elsewhere.values())
+        assert counted == pytest.approx(130), where
 
 
 class AbandonedInBetween(BudgetEntry):

@@ -75,7 +75,7 @@ def test_n1_n3_n5_slots_of_calls_that_end_after_stop_go_to_others_as_they_end(
     manager: MemoryLeaseManager, counts: Literal["start", "end"]
 ) -> None:
     limits = Limits(
-        tokens=Rate(100, counts=counts, max_operation_time=60),
+        tokens=Rate(100, counts=counts),
         calls=InFlight(3, max_operation_time=60),
     )
     call = {"calls": 1, "tokens": 1}
@@ -151,6 +151,27 @@ def test_c9_a_capacity_is_changed_by_the_name_of_its_dimension(limiter: SharedRe
         limiter.set_shared_capacity({"token": 18_000})
 
 
+def test_c9_a_limit_that_was_deleted_is_made_again_with_the_change(
+    manager: MemoryLeaseManager,
+) -> None:
+    limiter = SharedResource(shared_capacity=LIMITS, lease_manager=manager, parts=20)
+    limiter.set_shared_capacity({"tokens": 18_000})
+    view = manager.look()
+    assert view is not None
+    assert view.partitions == 20
+    assert view.bounds[2].capacity == 18_000
+
+
+def test_c9_one_dimension_with_a_name_is_made_again_with_its_name(
+    manager: MemoryLeaseManager,
+) -> None:
+    limits = Limits(tokens=Rate(9, per=6))
+    SharedResource(shared_capacity=limits, lease_manager=manager).set_shared_capacity(8)
+    view = manager.look()
+    assert view is not None
+    assert [(one.dimension, one.capacity) for one in view.bounds] == [("tokens", 8)]
+
+
 def test_c9_the_limit_of_an_instance_follows_the_windows_that_were_set(
     limiter: SharedResource, manager: MemoryLeaseManager
 ) -> None:
@@ -196,6 +217,18 @@ def test_v1_instances_that_disagree_learn_on_which_dimension(
         refused = refusal(second)
         assert says in refused
         assert refused.endswith(f"dispatcher limit set llm {over}--shared-capacity {other}")
+
+
+def test_v1_an_instance_with_another_order_of_dimensions_is_refused_with_both_orders(
+    limiter: SharedResource, manager: MemoryLeaseManager
+) -> None:
+    assert limiter.acquire({"requests": 1, "tokens": 400}, timeout=5)
+    other = Limits(**dict(sorted(LIMITS.items())))
+    with SharedResource(shared_capacity=other, lease_manager=manager) as second:
+        assert refusal(second).endswith(
+            "this instance has the dimensions in another order (calls, requests, tokens) than that "
+            "(requests, tokens, calls) of the limit 'llm'; write them in that one"
+        )
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_the_ledger_stays_small_however_many_batches() -> None:
     for step in range(50_000):
         charge(ledger, 1, step / 50_000).started(step / 50_000)
     ledger.available(1.0)
-    assert len(ledger._started) <= 1100
+    assert len(ledger._started.costs) <= 1100
 
 
 def test_a_lowered_capacity_counts_what_was_spent_before() -> None:

@@ -24,6 +24,7 @@ from dispatcher.cli._text.wording import (
     skew,
     standing,
     terms_of,
+    took_part,
     uncertainty,
     waiters,
     written,
@@ -44,24 +45,22 @@ def show_limit(options: LimitShowOptions, call: Invocation) -> None:
     if options.json:
         sys.stdout.write(json.dumps(as_json(options.name, view)) + "\n")
         return
-    rows = [("limit", printable(options.name)), *_written(view), *terms_of(view), *_state(view)]
+    rows = [("limit", printable(options.name)), *terms_of(view), *_state(view)]
     show(TablePage(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
+    if view.terms.layout:  # as `limit set` takes it: in one line, which can be copied
+        sys.stdout.write(f"\ncapacity  {printable(written(view))}\n")
     learned = learned_by(view)
     if learned:
         show(learned_page(learned))
 
 
-def _written(view: LimitView) -> list[tuple[str, str]]:
-    """Return the capacity as `limit set` takes it, where dimensions have names."""
-    return [("capacity", written(view))] if view.terms.layout else []
-
-
-def _free(view: LimitView) -> str:
+def _free(view: LimitView) -> list[tuple[str, str]]:
     if not view.terms.layout:
-        return f"{of_partitions(view, view.free)} ({share_of(view.free)})"
-    return ", ".join(
+        return [("free", f"{of_partitions(view, view.free)} ({share_of(view.free)})")]
+    first, *others = (
         f"{held_of(one, max(0.0, one.free))} of {one.dimension}" for one in view.bounds
     )
+    return [("free", first), *(("", one) for one in others)]
 
 
 def _state(view: LimitView) -> list[tuple[str, str]]:
@@ -70,7 +69,7 @@ def _state(view: LimitView) -> list[tuple[str, str]]:
         f", {odd.count(state)} {state}" for state in dict.fromkeys(odd)
     )
     return [
-        ("free", _free(view)),
+        *_free(view),
         ("instances", instances),
         ("grants", grants(view)),
         *(("permits", said) for said in waiters(view)),
@@ -126,8 +125,7 @@ def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
         return "It is damaged, so the number of its instances is unknown."
     if view is None:
         raise no_limit(manager.where, options.name, options)
-    count = len(view.instances)
-    return f"{count} instance{'s' * (count != 1)} took part lately."
+    return took_part(view)
 
 
 def _delete_old_format(options: LimitDeleteOptions) -> None:

@@ -50,8 +50,9 @@ class LimitSetOptions(LimitOptions):
     )
     start_over: bool = flag(
         "give it other dimensions than it has, all of --shared-capacity: it starts over, and "
-        "instances that were made with others are refused"
+        "instances that were made with others are refused. It asks first"
     )
+    yes: bool = flag("do not ask")
 
 
 @dataclass(frozen=True, kw_only=True)

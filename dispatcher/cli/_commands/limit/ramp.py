@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from limiters._support.durations import read_seconds
+from limiters._support.near_names import did_you_mean
 from limiters._support.validation import ArgumentError
 from limiters.leases._messages import Terms, ramp_of
 from limiters.leases._terms_change import LimitChange
@@ -84,7 +85,7 @@ def by_second(ramp: Ramp, change: LimitChange, view: LimitView) -> Mapping[str, 
     unknown = [name for name in ramp if name not in names]
     if unknown:
         there = ", ".join(names) if names != ("",) else "no dimension: the limit has one, unnamed"
-        raise ArgumentError("ramp", unknown[0], f"be of {there}")
+        raise ArgumentError("ramp", unknown[0], f"be of {there}", did_you_mean(unknown[0], names))
     return {
         name: ramp[name].a_second(rise)
         for name, rise in zip(names, rises, strict=True)

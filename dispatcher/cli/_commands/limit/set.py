@@ -11,11 +11,11 @@ from dispatcher.cli._commands.limit.options import CHANGE, NEW, LimitSetOptions
 from dispatcher.cli._commands.limit.ramp import Ramp, by_second, check
 from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
+from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.tables import Row, TablePage, show
-from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
-from dispatcher.cli._text.wording import grants, terms_of
-from limiters._support.validation import in_seconds, named
+from dispatcher.cli._text.wording import capacity, grants, terms_of, took_part
+from limiters._support.validation import ArgumentError, in_seconds, named
 from limiters.errors import DamagedLimitError, DispatcherError
 from limiters.leases import LimitView
 from limiters.leases._operator import TermsChange
@@ -38,6 +38,10 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
             before, damaged = None, error
         if options.start_over:
             change = _whole(change)
+            if before is not None and not options.yes:
+                _ask(manager, change, before, options)
+        if before is None and damaged is None:
+            _check_complete(change, options)
         changed = before is not None and _changed(manager, change, ramp, before)
         is_new = not changed and not _set_as_stored(manager, change)
         if is_new:
@@ -69,6 +73,34 @@ def _check_said(change: Mapping[str, Any], ramp: Ramp | None, options: LimitSetO
         raise ValueError(f"say what to change: {', '.join(flags)} or {last}")
 
 
+def _ask(
+    manager: RedisLeaseManager,
+    change: Mapping[str, Any],
+    before: LimitView,
+    options: LimitSetOptions,
+) -> None:
+    """Ask before a limit is given other dimensions, unless it keeps its own after all."""
+    if TermsChange(**change).of(before.terms).layout == before.terms.layout:
+        return
+    confirm(
+        f"Start limit {printable(options.name)} in {manager.where} over? It is {capacity(before)} "
+        f"now, and {took_part(before)} Those with other dimensions are refused until they are "
+        "restarted.",
+        "changed",
+    )
+
+
+def _check_complete(change: Mapping[str, Any], options: LimitSetOptions) -> None:
+    """Refuse a change of a limit that does not exist, also where its name was mistyped."""
+    try:
+        _limits(change["capacity"])
+    except ArgumentError as error:
+        advice = f"there is no limit {printable(options.name)!r} yet that it could change"
+        raise ArgumentError(
+            error.parameter, error.value, error.requirement, f"{error.advice}; {advice}"
+        ) from None
+
+
 def _changed(
     manager: RedisLeaseManager, change: dict[str, Any], ramp: Ramp | None, before: LimitView
 ) -> bool:
@@ -88,15 +120,12 @@ def _set_as_stored(manager: RedisLeaseManager, change: Mapping[str, Any]) -> boo
 def _new(change: Mapping[str, Any]) -> dict[str, Any]:
     """Return all terms of a new limit."""
     limits = _limits(change["capacity"])
-    if not isinstance(limits, Limits):
-        return {
-            name: getattr(NEW, name) if value is None else value for name, value in change.items()
-        }
-    return {
-        **change,
-        "capacity": limits,
-        "lease_time": change["lease_time"] or NEW.lease_time,
-    }
+    if isinstance(limits, Limits):
+        return {**change, "capacity": limits, "lease_time": change["lease_time"] or NEW.lease_time}
+    usual = {"period": NEW.period, "lease_time": NEW.lease_time}
+    if change["parts"] is None:
+        usual["factor"] = NEW.factor
+    return {name: usual.get(name) if value is None else value for name, value in change.items()}
 
 
 def _whole(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,8 +137,8 @@ def _whole(change: Mapping[str, Any]) -> dict[str, Any]:
     return {**change, "capacity": Limits.of(limits, period), "period": None}
 
 
-def _limits(capacity: Any) -> Any:
-    return read_limits("capacity", capacity) if isinstance(capacity, str) else capacity
+def _limits(said: Any) -> Any:
+    return read_limits("capacity", said) if isinstance(said, str) else said
 
 
 def _show_change(
@@ -126,20 +155,22 @@ def _show_change(
 
 def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> list[str]:
     lines = ["All instances follow within two sync intervals, idle ones with their next call."]
-    wait = duration(now.uncertain_ms / 1000)
+    waits = f"It grants {grants(now)}."
     if before is not None and before.terms.layout != now.terms.layout:
         lines += [
-            "It has other dimensions: it starts over when the leases that are out have ended;",
-            f"nothing new is granted for {wait}. Instances that were made with the dimensions of",
-            "before are refused: restart them with the new ones.",
+            "It has other dimensions: it starts over when the leases that are out have ended.",
+            "Instances that were made with the dimensions of before are refused: restart them",
+            "with the new ones.",
+            waits,
         ]
     elif before is not None and not before.terms.agrees(now.terms):
         lines += [
-            "Another period or lease time waits until the leases that are out have ended:",
-            f"nothing new is granted for {wait}. Instances keep what they hold.",
+            "Another period, lease time or longest call waits until the leases that are out",
+            "have ended. Instances keep what they hold.",
+            waits,
         ]
     elif now.uncertain_ms or now.unconfirmed_ms:
-        lines.append(f"It grants {grants(now)}.")
+        lines.append(waits)
     elif before is None:
         lines.append("It grants immediately: no instance can hold any of it.")
     if ramped and not any(one.rising for one in now.bounds):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import NamedTuple
 
 from dispatcher.cli._commands.missing import no_topic
 from dispatcher.cli._commands.worker import making, used_table
 from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
 from dispatcher.cli._exit_codes import FAILED, MISUSED, CheckFailedError, code_of
 from dispatcher.cli._options.parser import Invocation
+from dispatcher.cli._options.settings import flag_of
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import without_passwords
 from dispatcher.cli._text.wording import grants, in_words, per_period
@@ -21,46 +23,70 @@ from limiters.leases._bounds import limits_of_terms, terms_of_limits
 from limiters.leases._messages import Terms
 from limiters.limits import Limits
 
-Finding = tuple[str, str, Exception | None]
-"""The subject of a check, its result, and the problem if there is one."""
+DECIDED_BY = {
+    "topic": {"redis", "prefix", "topic"},
+    "limit": {"redis", "prefix", "limit", "shared_capacity"},
+    "worker": {"cost", "batch_cost", "max_operation_time"},
+}
+"""The options without which a check would judge something else than what was meant: what it found
+with their defaults would be wrong."""
+
+
+class CheckResult(NamedTuple):
+    """The result of a check."""
+
+    tried: str
+    said: str
+    problem: Exception | None = None
+    was_tried: bool = True
+
+    @property
+    def mark(self) -> str:
+        """How it is marked in the table."""
+        if not self.was_tried:
+            return "-"
+        return "ok" if self.problem is None else "NO"
 
 
 def run(options: WorkerCommandOptions, call: Invocation) -> None:
     """Print configuration and results. If there is a problem, raise CheckFailedError: for wrong
     usage first, otherwise for the kind of failure if there is only one."""
     show(used_table.page(call.used))
-    findings = [("option", str(error), error) for error in call.refused] + list(_findings(options))
+    wrong = [CheckResult("option", str(error), error) for error in call.refused.values()]
+    findings = [*wrong, *_findings(options, call.refused.keys())]
     rows = [
-        Row(("NO" if error else "ok", tried, without_passwords(said)), marked=error is not None)
-        for tried, said, error in findings
+        Row((one.mark, one.tried, without_passwords(one.said)), marked=one.problem is not None)
+        for one in findings
     ]
     show(TablePage(("", "tried", "found"), rows, head=("",)))
-    bad = {tried: error for tried, _, error in findings if error is not None}
+    bad = {one.tried: one.problem for one in findings if one.problem is not None}
     if bad:
         codes = {code_of(error) or FAILED for error in bad.values()}
         code = MISUSED if MISUSED in codes else codes.pop() if len(codes) == 1 else FAILED
         raise CheckFailedError(f"could not work: {', '.join(bad)}", code)
 
 
-def _findings(options: WorkerCommandOptions) -> Iterator[Finding]:
-    findings = [
-        _tried("handler", lambda: _handler(options)),
-        _tried("topic", lambda: _topic(options)),
-        _tried("limit", lambda: _limit(options)),
-    ]
-    yield from findings
+def _findings(options: WorkerCommandOptions, refused: Set[str]) -> Iterator[CheckResult]:
+    def tried(name: str, find: Callable[[], str], *needs: CheckResult) -> CheckResult:
+        missing = [flag_of(one) for one in sorted(DECIDED_BY.get(name, set()) & refused)]
+        missing += [f"the {one.tried}" for one in needs if one.mark != "ok"]
+        if missing:
+            return CheckResult(
+                name, f"not tried before {' and '.join(missing)} is right", None, False
+            )
+        try:
+            return CheckResult(name, find())
+        except (DispatcherError, ValueError, OSError) as error:
+            return CheckResult(name, str(error), error)
+
+    handler = tried("handler", lambda: _handler(options))
+    topic = tried("topic", lambda: _topic(options))
+    limit = tried("limit", lambda: _limit(options))
+    yield from (handler, topic, limit)
     if (port := options.metrics_port) is not None:
-        yield _tried("port", lambda: _port(options, port))
-    worker = _tried("worker", lambda: _worker(options))
-    if str(worker[2]) not in {str(error) for _, _, error in findings}:  # it would log it once more
-        yield worker
-
-
-def _tried(name: str, find: Callable[[], str]) -> Finding:
-    try:
-        return name, find(), None
-    except (DispatcherError, ValueError, OSError) as error:
-        return name, str(error), error
+        yield tried("port", lambda: _port(options, port))
+    is_misused = isinstance(topic.problem, ValueError)  # else a worker can be made without it
+    yield tried("worker", lambda: _worker(options), handler, limit, *[topic] * is_misused)
 
 
 def _handler(options: WorkerCommandOptions) -> str:
