@@ -150,7 +150,7 @@ def test_k8_v1_n1_packs_are_the_same_after_kills_with_any_number_of_executors(
     setting.partitions = 0  # as many as there are cores
     setting.slow = 0.3
     scene = Scene(setting, FEW_EACH)
-    scene.more(3)
+    scene.more(1 + len(executors))
     for number in executors:
         setting.master = master.format(number)
         with Driver(setting) as driver:
