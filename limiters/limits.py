@@ -115,9 +115,7 @@ class Limits:
         for name, one in given.items():
             _check_name(name)
             if not isinstance(one, (Rate, InFlight)):
-                example = f"Rate({one!r})" if isinstance(one, NUMBERS) else "Rate(600, per=60)"
-                advice = f"as in {example}; Limits.parse reads a text"
-                raise ArgumentError(name, one, "be a Rate or InFlight", advice)
+                raise _no_limit(name, one)
         self._keep(dimensions)
         if len(self.bounds) > MAX_BOUNDS:
             raise ArgumentError(
@@ -174,7 +172,10 @@ calls=InFlight(20))
         names = bound_names((bound.dimension, bound.period) for bound in self.bounds)
         changed: dict[str, float] = {}
         if isinstance(capacity, Mapping):
-            for called, one in amounts_in(name, capacity).items():
+            given = amounts_in(name, capacity)
+            if not given:
+                raise ArgumentError(name, given, "name a dimension")
+            for called, one in given.items():
                 if called not in names:
                     advice = self._advice(called, names)
                     raise ArgumentError(name, capacity, self._names(names), advice)
@@ -451,6 +452,12 @@ def nameless(option: str, text: str) -> Limits | None:
         return None
     with validation.named({"capacity": option, "period": option}):
         return Limits.of(float(found["amount"]), read_seconds(found["per"]) or 0)
+
+
+def _no_limit(name: str, value: object) -> ArgumentError:
+    example = f"Rate({value!r})" if isinstance(value, NUMBERS) else "Rate(600, per=60)"
+    advice = f"as in {example}; Limits.parse reads a text"
+    return ArgumentError(name, value, "be a Rate or InFlight", advice)
 
 
 def _check_name(name: object) -> None:

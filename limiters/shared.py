@@ -88,7 +88,12 @@ class SharedResource(Resource):
         where = getattr(self._manager, "where", None)
         kept_by = repr(self._manager)
         self._announce = Announcements(self._emitter, self._terms, self._name, where, kept_by)
-        self._budget = SharedBudget(self._shared_limits, self._reserved, self._changed)
+        self._budget = SharedBudget(
+            self._shared_limits,
+            self._reserved,
+            self._changed,
+            shared=self._manager is not None,
+        )
         self._sync_seconds = Histogram(SECONDS)
         self._sync_failures = 0
         self._member = f"{socket.gethostname()}:{os.getpid()}"

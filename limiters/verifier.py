@@ -149,7 +149,7 @@ def verify(
     if late >= period:
         raise ArgumentError("late", late, f"be less than the period, {plain(period)} s")
     steps = _steps(capacity)
-    entries = sorted((_checked(Spent(*entry)) for entry in log), key=lambda entry: entry.at)
+    entries = sorted(map(_checked, log), key=lambda entry: entry.at)
     if not entries:
         return Verdict(0, 0, 0.0, 0.0, 0.0, 0.0)
     times = [entry.at for entry in entries]
@@ -200,11 +200,14 @@ def verify_limits(
     >>> print(verify_limits(log, limits).of("calls")[0])
     1 OVER of 2; the fullest at 2.0000 of the limit, ending at 0.500; 1.0000 of the capacity used
     """
-    steps = [(-math.inf, limits)] if isinstance(limits, Limits) else list(limits)
+    if isinstance(limits, Limits):
+        limits = [(-math.inf, limits)]
+    _check_is_many("limits", limits, "Limits", "verify judges a number")
+    steps = list(limits)
     if not steps:
         raise ArgumentError("limits", UNSHOWN, "name at least one Limits, not an empty list")
     first = steps[0][1]
-    calls = [SpentCall(*entry) for entry in log]
+    calls = [_call(entry) for entry in log]
     costs = [costs_of(call, first) for call in calls]
     verdicts = []
     for number, bound in enumerate(first.bounds):
@@ -298,16 +301,39 @@ def fairness(
     return math.fsum(spent.values()) ** 2 / (len(spent) * squares)
 
 
-def _checked(entry: Spent) -> Spent:
-    costs_are_valid = 0 <= entry.cost < math.inf and 0 <= entry.judged < math.inf
-    if not (math.isfinite(entry.at) and costs_are_valid):
-        raise ArgumentError("log", entry, "have finite times, and costs of zero or more")
-    return entry
+def _checked(entry: LogEntry) -> Spent:
+    try:
+        spent = Spent(*entry)
+        costs_are_valid = 0 <= spent.cost < math.inf and 0 <= spent.judged < math.inf
+        is_valid = math.isfinite(spent.at) and costs_are_valid
+    except TypeError:
+        advice = "verify_limits judges costs by dimension"
+        raise ArgumentError(
+            "log", entry, "have entries of (time, instance, cost), in numbers", advice
+        ) from None
+    if not is_valid:
+        raise ArgumentError("log", spent, "have finite times, and costs of zero or more")
+    return spent
+
+
+def _call(entry: SpentCall | tuple[Any, ...]) -> SpentCall:
+    try:
+        return SpentCall(*entry)
+    except TypeError:
+        requirement = "have entries of (time, instance, cost), with end and actual behind if known"
+        raise ArgumentError("log", entry, requirement) from None
+
+
+def _check_is_many(name: str, value: object, one: str, advice: str) -> None:
+    """Refuse a `value` that is not those in force one after the other."""
+    if not isinstance(value, Iterable):
+        raise ArgumentError(name, value, f"be {one}, or a list of (from when, {name})", advice)
 
 
 def _steps(capacity: Capacity) -> list[tuple[float, float]]:
     if isinstance(capacity, (int, float)):
         return [(-math.inf, amount("capacity", capacity))]
+    _check_is_many("capacity", capacity, "a number", "verify_limits judges Limits")
     steps = sorted((at, amount("capacity", one, zero=True)) for at, one in capacity)
     if not steps:
         raise ArgumentError("capacity", UNSHOWN, "name at least one capacity, not an empty list")

@@ -1,14 +1,16 @@
-"""What calls have cost beyond their estimates: until when it counts, and how much of it counts with
+"""The excess of calls over their estimates: until when it counts, and how much of it counts with
 other holders of the limit. Pure.
 
-An excess counts with whoever holds the capacity that the call was charged to. As far as that has
-changed hands since, and as far as there is no room for a cost that was not estimated, the next
-request passes it on to all.
+An excess counts where the call was charged. As far as that capacity has changed hands since, and as
+far as there is no room for a cost that was not estimated, the next request passes it on to all
+holders of the limit. An excess of reserved capacity that has no room there counts in the share of
+its process, or if that holds none, with all as well.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 from limiters._budgets.spend import BudgetEntry
 
@@ -20,9 +22,10 @@ they were estimated to cost nothing."""
 class Debts:
     """The excess of one ledger. Not thread-safe."""
 
-    def __init__(self, *, shared: bool) -> None:
-        """`shared`: others have the same limit."""
+    def __init__(self, *, shared: bool, reserved: bool = False) -> None:
+        """`shared`: others have the same limit. `reserved`: there is a shared limit, too."""
         self._shared = shared
+        self._reserved = reserved
         self.until = -math.inf
         """Until when something counts that calls have cost beyond the estimate."""
         self._unasked_until = -math.inf
@@ -46,6 +49,13 @@ class Debts:
     def kept(self, entry: BudgetEntry, cost: float, room: float) -> float:
         """Return how much of a cost counts here. A holder of a shared limit may hold little or
         nothing of what calls were estimated not to cost."""
-        if entry.estimated or not self._shared:
-            return cost
-        return min(cost, max(0.0, room))
+        if self._reserved or (self._shared and not entry.estimated):
+            return min(cost, max(0.0, room))
+        return cost
+
+
+class TakesExcess(Protocol):
+    """A ledger that counts the excess of reserved capacity."""
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Count it as an excess of the share; with all, if nothing is held."""

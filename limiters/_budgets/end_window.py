@@ -8,16 +8,15 @@ not known yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, nothing
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment
 from limiters._budgets.window import WindowLedger
-from limiters.limits import BURST
 
 
 class EndWindowLedger(WindowLedger):
-    """Not thread-safe.
+    """A ledger of costs that count from the ends of their calls. Not thread-safe.
 
     >>> ledger = EndWindowLedger(capacity=10, period=1.0)
     >>> ledger.hold(10)
@@ -31,17 +30,9 @@ class EndWindowLedger(WindowLedger):
     10.0
     """
 
-    def __init__(
-        self,
-        capacity: float,
-        period: float,
-        *,
-        burst: float = BURST,
-        shared: bool = False,
-        freed: Callable[[], object] = nothing,
-        whole: float = 0.0,
-    ) -> None:
-        super().__init__(capacity, period, burst=burst, shared=shared, freed=freed, whole=whole)
+    def __init__(self, capacity: float, period: float, **options: Any) -> None:
+        """`options` are those of a WindowLedger."""
+        super().__init__(capacity, period, **options)
         self._ends = CallEnds()
         self._new_entry = partial(CallEntry, ends=self._ends)
 
@@ -61,7 +52,8 @@ class EndWindowLedger(WindowLedger):
         self.pace.correct(entry, 0.0, 1.0, now)
 
     def spent(self, now: float) -> float:
-        """What counts now: what runs, what ended in the last period, and what is about to begin."""
+        """Return what counts now: what runs, what ended in the last period, and what is about to
+        begin."""
         for one in self._ends.each():
             if one.stamp is None:  # its owner was lost, when is not known
                 one.stamp = now
@@ -75,17 +67,17 @@ class EndWindowLedger(WindowLedger):
         return super().in_debt_until(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made, as estimated."""
+        """Return what has begun, since this ledger was made, as estimated."""
         return super().total() + self.running
 
     @property
     def running(self) -> float:
-        """What has begun and not ended, as estimated."""
+        """Return what has begun and not ended, as estimated."""
         begun = (one for one in self._starting if one.started_at is not None and one.stamp is None)
         return math.fsum(one.estimated for one in begun)
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        """Return what was charged, since this ledger was made, and not cancelled, as estimated."""
         return super().total() + math.fsum(one.estimated for one in self._starting)
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:

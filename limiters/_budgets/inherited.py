@@ -30,7 +30,7 @@ class InheritedSpending:
         self._sum()
 
     def total(self, now: float) -> float:
-        """What counts at this time."""
+        """Return what counts at this time."""
         if now >= self._first:
             self._entries = {at: one for at, one in self._entries.items() if one[1] > now}
             self._sum()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from limiters._budgets.debts import Debts, TakesExcess
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spend import BudgetEntry, Payment, Spend, Tenure, nothing
@@ -18,17 +19,18 @@ class BoundLedger(Protocol):
 
     @property
     def capacity(self) -> float:
-        """What no window, or no number of calls in flight, may exceed."""
+        """Return what no window, or no number of calls in flight, may exceed."""
 
     @property
     def period(self) -> float:
         """The seconds of its window; of slots, after which it is worth looking again."""
 
     def burst(self, now: float) -> float:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
 
     def available(self, now: float, at_least: float = 0.0) -> float:
-        """What may be charged now; amounts dearer than a burst say so in `at_least`."""
+        """Return what may be charged now; amounts that are larger than a burst are given as
+        `at_least`."""
 
     def outlook(self, now: float) -> Callable[[float, float], float]:
         """`available` for any time from `now` on, if nothing is spent until then."""
@@ -57,28 +59,34 @@ class BoundLedger(Protocol):
     def in_debt_until(self, now: float) -> float:
         """Until when batches that are to cost nothing here wait nevertheless; now, as a rule."""
 
+    def pass_excess(self, to: TakesExcess, now: float) -> None:
+        """Let `to`, the ledger of the share, count the excess that has no room here."""
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Count excess of reserved capacity here, or with all, if nothing is held."""
+
     def set_capacity(self, capacity: float) -> None:
         """Changes the capacity from now on; it may be zero."""
 
     def spent(self, now: float) -> float:
-        """What counts now."""
+        """Return what counts now."""
 
     def total(self) -> float:
-        """What has begun, since this ledger was made."""
+        """Return what has begun, since this ledger was made."""
 
     def spending(self, now: float) -> Spending:
-        """The same, and what settlements have changed of it."""
+        """Return what has begun, and what settlements have changed of it."""
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled."""
+        """Return what was charged, since this ledger was made, and not cancelled."""
 
     @property
     def starting(self) -> float:
-        """What is charged and has no time stamp yet, as far as is known."""
+        """Return what is charged and has no time stamp yet, as far as is known."""
 
     @property
     def pledged(self) -> float:
-        """What is set aside, or charged and has no time stamp yet."""
+        """Return what is set aside, or charged and has no time stamp yet."""
 
 
 def window_of(
@@ -86,6 +94,7 @@ def window_of(
     capacity: float,
     *,
     shared: bool = False,
+    reserved: bool = False,
     freed: Callable[[], object] = nothing,
 ) -> WindowLedger:
     """A ledger of a bound that is a window, for so much of its capacity. `freed` is called after a
@@ -93,7 +102,13 @@ def window_of(
     kind = EndWindowLedger if bound.at_end else WindowLedger
     burst = bound.burst / bound.capacity
     return kind(
-        capacity, bound.period, burst=burst, shared=shared, freed=freed, whole=bound.capacity
+        capacity,
+        bound.period,
+        burst=burst,
+        shared=shared,
+        reserved=reserved,
+        freed=freed,
+        whole=bound.capacity,
     )
 
 
@@ -101,10 +116,11 @@ def ledger_of(
     bound: Bound,
     capacity: float | None = None,
     *,
-    shared: bool = False,
+    reserved: bool = False,
     freed: Callable[[], object] = nothing,
 ) -> BoundLedger:
-    """A ledger of `bound`, for all of it or for so much of its capacity.
+    """A ledger of `bound`, for all of it or for so much of its capacity. `reserved`: there is also
+    a shared ledger.
 
     `freed` is called after a slot was freed, or a part of what a call was charged, by the thread
     that did it.
@@ -112,4 +128,4 @@ def ledger_of(
     capacity = bound.capacity if capacity is None else capacity
     if bound.kind is BoundKind.SLOTS:
         return SlotLedger(capacity, strict=bound.strict, freed=freed)
-    return window_of(bound, capacity, shared=shared, freed=freed)
+    return window_of(bound, capacity, reserved=reserved, freed=freed)

@@ -62,7 +62,7 @@ class Pace:
         self._uneven_until = now + UNEVEN_PERIODS * self.period
 
     def look(self, now: float) -> None:
-        """To be called before anything is read."""
+        """Note the time: callers call it before they read anything."""
         if self._likely != 1.0 and now >= self._likely_until:
             self._likely = 1.0  # after a rest, the burst is that of estimates
         self._looked_at = now

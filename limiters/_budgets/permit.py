@@ -23,20 +23,20 @@ class PermitUse(NamedTuple):
     age: int
     """In milliseconds; UNKNOWN for what may still start, or runs and counts from its end."""
     charged: float
-    """What was reported of it: no more than it was charged."""
+    """The part of its cost that was reported: no more than it was charged."""
     excess: float
-    """What it costs beyond that, as far as that was known and its age is."""
+    """The cost beyond that, as far as that was known and its age is."""
     is_final: bool
     """Whether what it costs, and from when on it counts, changes no more."""
 
     @property
     def correction(self) -> float:
-        """By how much the cost that was reported is another one than was charged."""
+        """Return the difference of the cost that was reported to the charge."""
         return self.charged + self.excess - self.entry.cost
 
 
 class PermitBudget:
-    """What is left of the last permit, and what it was spent on. It has the same methods as a
+    """The rest of the last permit, and the batches that it paid for. It has the same methods as a
     WindowLedger, and nothing to give when there is no permit. Not thread-safe.
 
     >>> budget = PermitBudget()
@@ -60,11 +60,11 @@ class PermitBudget:
         self._tenure = Tenure(-math.inf)
         self._spends: list[BudgetEntry] = []
         self.uses: list[PermitUse] = []
-        """What the last report is of."""
+        """The uses that the last report is about."""
         self._recent: list[tuple[float, float]] = []
         self._longest = 0.0
         self._reported = 0.0
-        """What permits have paid for, until the last report."""
+        """The cost that permits have paid for, until the last report."""
 
     @property
     def until(self) -> float:
@@ -84,7 +84,7 @@ class PermitBudget:
         return self._left > 0 or any(one.started_at is None for one in self._spends)
 
     def available(self, now: float, at_least: float = 0.0) -> float:
-        """What may be charged now."""
+        """Return what may be charged now."""
         return max(0.0, self._left - self._held) if now < self._tenure.until else 0.0
 
     def hold(self, amount: float) -> None:
@@ -151,8 +151,8 @@ class PermitBudget:
         return number, tuple((one.age, one.charged) for one in self.uses)
 
     def spending(self) -> Spending:
-        """What permits have paid for, of callbacks that have begun, and what settlements have
-        changed of it."""
+        """Return what permits have paid for, of callbacks that have begun, and what settlements
+        have changed of it."""
         seen = tuple(self._settlements.reported)
         for entry in seen:
             entry.reported = False  # first: what is settled from here on is reported again
@@ -165,8 +165,8 @@ class PermitBudget:
         )
 
     def recent(self, now: float, seconds: float) -> list[float]:
-        """What each batch was charged that permits paid for in the last so many seconds, as far as
-        it was reported."""
+        """Return what each batch was charged that permits paid for in the last so many seconds, as
+        far as it was reported."""
         self._longest = max(self._longest, seconds)
         self._recent = [one for one in self._recent if one[0] > now - self._longest]
         return [cost for at, cost in self._recent if at > now - seconds]

@@ -1,4 +1,4 @@
-"""What calls that permits paid for cost in truth, if that is known after their use was reported.
+"""Actual costs of calls that permits paid for, if they are known after the use was reported.
 
 What a permit paid for counts in the pool's ledger, where only the coordinator can correct it. The
 next request that is sent in any case says what is to be corrected:
@@ -41,7 +41,7 @@ class Charge(NamedTuple):
 
 
 class Corrections(NamedTuple):
-    """Those of one request, as `BoundRequest` has them."""
+    """The corrections of one request, as `BoundRequest` has them."""
 
     debts: Entries = ()
     refunds: Entries = ()
@@ -59,17 +59,17 @@ class ReportedUse:
         self.charge = charge
         """None: it cannot be refunded."""
         self.counted = use.charged + use.excess
-        """What the coordinator counts of it, debts included."""
+        """The cost that the coordinator counts of it, debts included."""
 
 
 class PermitCorrections:
-    """Those of one bound. Not thread-safe."""
+    """The corrections of one bound. Not thread-safe."""
 
     def __init__(self) -> None:
         self._open: Charge | None = None
         """That of the last permit."""
         self._sent: list[ReportedUse] = []
-        """Those that the request which is under way reports."""
+        """The uses that the request which is under way reports."""
         self._sent_debts: list[tuple[float, float]] = []
         self._reported: list[ReportedUse] = []
         self._debts: list[tuple[float, float]] = []
@@ -87,7 +87,7 @@ class PermitCorrections:
         self._debts += debts
 
     def compose(self, uses: Sequence[PermitUse], now: float, terms: BoundTerms) -> Corrections:
-        """What a request has to say that reports these uses."""
+        """Return the corrections of a request that reports these uses."""
         self._debts += [(now - use.age / 1000, use.excess) for use in uses if use.excess]
         corrected = (use for use in uses if use.correction)
         self._corrected += [(now - max(0, use.age) / 1000, use.correction) for use in corrected]
@@ -111,7 +111,7 @@ class PermitCorrections:
         )
 
     def _ready(self, now: float, terms: BoundTerms) -> list[tuple[ReportedUse, Charge]]:
-        """Those that can be refunded now. What still runs, or may cost more, is kept."""
+        """Return the uses that can be refunded now; keep those that still run or may cost more."""
         kept: list[ReportedUse] = []
         ready: list[tuple[ReportedUse, Charge]] = []
         for one in self._reported:
@@ -142,8 +142,8 @@ class PermitCorrections:
         refunds: dict[int, float],
         moved: list[tuple[float, float]],
     ) -> None:
-        """What it was charged is divided by what had stayed then: so the coordinator needs no more
-        than what has stayed by now."""
+        """Add the refund of one use. Its charge is divided by the part that had stayed then: so the
+        coordinator needs no more than what has stayed by now."""
         entry, charged = one.use.entry, one.use.charged
         back = _refund_of(one)
         refunds[charge.at] = refunds.get(charge.at, 0.0) + back / charge.stayed
@@ -165,8 +165,8 @@ class PermitCorrections:
             self._forget_charges()
 
     def ended(self) -> None:
-        """The request under way will not be answered: its debts are still owed, and what became of
-        its report is not known."""
+        """The request under way will not be answered: its debts are sent again, and the fate of its
+        report is not known."""
         for one in self._sent:
             one.charge = None
         self._reported += self._sent
@@ -189,14 +189,14 @@ class PermitCorrections:
         )
 
     def recently(self, now: float, seconds: float) -> float:
-        """By how much uses of that time turned out to cost more than was charged; less than nothing
-        if they cost less."""
+        """Return how much more uses of that time have cost than was charged; less than zero if they
+        cost less."""
         self._corrected = [one for one in self._corrected if one[0] > now - seconds]
         return math.fsum(change for _, change in self._corrected)
 
 
 def _refund_of(one: ReportedUse) -> float:
-    """What the pool's ledger has too much of it, at that place."""
+    """Return how much the pool's ledger has too much of it, at that place."""
     if one.use.age == UNKNOWN:
         return one.use.charged
     return min(one.use.charged, max(0.0, one.counted - one.use.entry.counts))

@@ -27,7 +27,7 @@ class Parts(NamedTuple):
 
     @property
     def amount(self) -> float:
-        """In all."""
+        """Return the sum of all parts."""
         return sum(self)
 
     def up_to(self, amount: float) -> Parts:
@@ -41,13 +41,13 @@ class Parts(NamedTuple):
         return Parts(reserved, permit, min(self.shared, amount - reserved - permit))
 
     def less(self, other: Parts) -> Parts:
-        """What is left of it without `other`."""
+        """Return what is left of it without `other`."""
         return Parts(*(max(0.0, mine - its) for mine, its in zip(self, other, strict=True)))
 
     def paying(self, cost: float) -> Parts:
-        """Who pays for `cost`, which this covers: the last budget that has something also pays for
-        the error of a sum; but a lease or a permit may end before the batch starts, so only if
-        what comes before does not cover it.
+        """Return who pays for `cost`, which this covers: the last budget that has something also
+        pays for the error of a sum; but a lease or a permit may end before the batch starts, so
+        only if what comes before does not cover it.
 
         >>> Parts(5.0, 0.0, 10.0).paying(5.00000001)
         Parts(reserved=5.00000001, permit=0.0, shared=0.0)
@@ -75,17 +75,18 @@ class Purse:
         self.shared = shared
 
     def capacity(self, now: float) -> float:
-        """What reserved and shared capacity are worth, for one period, and what is left of a
+        """Return what reserved and shared capacity are worth, for one period, and what is left of a
         permit."""
         return self.reserved.capacity + self.permit.available(now) + self.shared.capacity
 
     def burst(self, now: float) -> float:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
         return self.reserved.burst(now) + self.shared.burst(now)
 
     def available(self, now: float, at_least: float = 0.0) -> Parts:
-        """What may be charged now, to each of them."""
+        """Return what may be charged now, to each of them."""
         reserved = self.reserved.available(now, at_least)
+        self.reserved.pass_excess(self.shared, now)
         permit = self.permit.available(now)
         rest = max(0.0, at_least - reserved - permit)
         return Parts(reserved, permit, self.shared.available(now, rest))
@@ -135,7 +136,7 @@ class Purse:
 
     def in_debt_until(self, now: float) -> float:
         """Until when batches that are to cost nothing here wait nevertheless; now, as a rule. A
-        permit was granted since there was room, whatever this instance knows."""
+        permit was granted since there was room, also if this instance sees none."""
         shared = now if self.permit.available(now) else self.shared.in_debt_until(now)
         return max(self.reserved.in_debt_until(now), shared)
 

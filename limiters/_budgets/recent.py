@@ -1,4 +1,4 @@
-"""What was counted in the last while, by samples of something that only grows. Pure."""
+"""The recent growth of a sum that never falls, by samples. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Recent:
         """(when, how much it was)"""
 
     def sample(self, now: float) -> None:
-        """To be called whenever it may have grown."""
+        """Take a sample: callers call it whenever the sum may have grown."""
         samples = self._samples
         if not samples or now - samples[-1][0] >= self.seconds / SAMPLES:
             samples.append((now, self._total()))
@@ -35,7 +35,7 @@ class Recent:
                 samples.popleft()
 
     def grown(self, now: float) -> float:
-        """By how much it has grown in that time."""
+        """Return how much it has grown in that time."""
         self.sample(now)
         at, before = self._samples[0]
         total = self._total()
@@ -48,6 +48,6 @@ class Recent:
         return max(0.0, total - before - (after - before) * part)
 
     def since(self, now: float) -> float:
-        """For how many seconds it has been sampled, up to those of which it tells."""
+        """For how many seconds it has been sampled, at most those that it covers."""
         self.sample(now)
         return min(now - self._samples[0][0], self.seconds)

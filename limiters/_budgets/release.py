@@ -29,7 +29,7 @@ def releasable(ledger: WindowLedger, units: int, held: int, worth: float, now: f
 
 def last_release(ledger: WindowLedger, held: int, worth: float, now: float) -> int:
     """All but what may start at any moment costs. What was spent goes along in full, not in
-    proportion: it fits into what is released, at the worth that was told last."""
+    proportion: it fits into what is released, at its last known worth."""
     spent = ledger.spent(now)  # first: what has begun is pledged no longer
     if is_overdrawn(ledger, worth, now):
         return 0

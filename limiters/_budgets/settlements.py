@@ -1,8 +1,8 @@
-"""What is known of true costs: entries that were settled, and what stayed of them. Pure.
+"""Entries that were settled, and the part of them that stayed. Pure.
 
-A ledger counts the estimated cost of a batch. Once the true cost is known, the entry itself
-notes it, by whatever thread; the ledger reads that when it is asked next. So nothing waits for a
-lock in a callback, and no ledger goes through the calls that run.
+A ledger counts the estimated cost of a batch. Once the true cost is known, the entry itself notes
+it, by whatever thread; the ledger reads that when it is asked next. So nothing waits for a lock in
+a callback, and no ledger goes through the calls that run.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Settlements:
     that looks may be interrupted: then it finds them again."""
 
     def __init__(self, freed: Callable[[], object]) -> None:
-        """`freed`: called after the end of a call that cost less than estimated, if somebody waits:
+        """`freed`: called after the end of a call that cost less than estimated, if a caller waits:
         by the thread that says so, and without a lock."""
         self.reported: deque[BudgetEntry] = deque()
-        """Those that were not dealt with."""
+        """The entries that were not dealt with."""
         self._freed = freed
         self.awaited = False
-        """Whether somebody asked when capacity would be there, since some came free last."""
+        """Whether a caller asked when capacity would be there, since some came free last."""
         self.refunded = 0.0
         """By how much calls that have ended cost less than estimated, each for itself."""
         self.excess = 0.0
-        """By how much they cost more."""
+        """The sum of the amounts by which they cost more."""
 
     def report(self, entry: BudgetEntry) -> None:
         """`entry` was settled, or has ended after it was."""
@@ -60,7 +60,7 @@ class Settlements:
             self._freed()
 
     def dealt_with(self, entries: Iterable[BudgetEntry]) -> None:
-        """What was reported of `entries` is noted. Only now, so that an interrupt loses nothing."""
+        """Remove `entries`, which were noted. Only now, so that an interrupt loses nothing."""
         try:
             for entry in entries:
                 self.reported.remove(entry)

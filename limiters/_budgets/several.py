@@ -47,8 +47,8 @@ _Part = TypeVar("_Part", float, Parts)
 def _due(
     limits: Limits, payers: Iterable[_Payer], parts: Iterable[_Part]
 ) -> Iterator[tuple[int, _Payer, _Part]]:
-    """Who pays what, by the place of its bound. Every rate has an entry: a call may turn out to
-    cost something that it was not expected to."""
+    """Return who pays what, by the place of its bound. Every rate has an entry: a call may turn out
+    to cost something that it was not expected to."""
     bounds = limits.bounds
     for at, (payer, part) in enumerate(zip(payers, parts, strict=True)):
         if bounds[at].kind is BoundKind.RATE or (
@@ -85,15 +85,15 @@ class LedgerOfBounds:
 
     @property
     def capacity(self) -> AnyCost:
-        """What no window may exceed."""
+        """Return what no window may exceed."""
         return self._limits.smallest(one.capacity for one in self.ledgers)
 
     def burst(self, now: float) -> AnyCost:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
         return self._limits.smallest(one.burst(now) for one in self.ledgers)
 
     def available(self, now: float, at_least: AnyCost = 0.0) -> AnyCost:
-        """What may be charged now: nothing at all, while a bound is in debt."""
+        """Return what may be charged now: nothing at all, while a bound is in debt."""
         if any(one.in_debt_until(now) > now for one in self.ledgers):
             return self._limits.nothing
         least = self._limits.by_bound(at_least)
@@ -129,7 +129,7 @@ class LedgerOfBounds:
         return _ready_at(self.ledgers, self._limits.by_bound(cost), now)
 
     def total(self) -> AnyCost:
-        """What has begun, since these ledgers were made."""
+        """Return what has begun, since these ledgers were made."""
         return self._limits.smallest(one.total() for one in self.ledgers)
 
 
@@ -138,10 +138,10 @@ class AnyLedger(Protocol):
     limit adds them up."""
 
     def burst(self, now: float) -> AnyCost:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
 
     def available(self, now: float, at_least: AnyCost = 0.0) -> AnyCost:
-        """What may be charged now."""
+        """Return what may be charged now."""
 
     def hold(self, amount: AnyCost) -> None:
         """Sets `amount` aside for charges to come."""
@@ -159,7 +159,7 @@ class AnyLedger(Protocol):
         """The earliest time at which `cost` may be available."""
 
     def total(self) -> AnyCost:
-        """What has begun, since it was made."""
+        """Return what has begun, since it was made."""
 
 
 def one_ledger(limits: Limits, ledgers: Sequence[BoundLedger]) -> AnyLedger:
@@ -177,7 +177,7 @@ class PartsOfBounds(NamedTuple):
 
     @property
     def amount(self) -> AnyCost:
-        """As a cost."""
+        """Return it as a cost."""
         return self.limits.smallest(sum(parts) for parts in self.bounds)
 
     def up_to(self, amount: AnyCost) -> PartsOfBounds:
@@ -188,12 +188,12 @@ class PartsOfBounds(NamedTuple):
         return PartsOfBounds(self.limits, tuple(parts.up_to(one) for parts, one in pairs))
 
     def less(self, other: PartsOfBounds) -> PartsOfBounds:
-        """What is left of it without `other`."""
+        """Return what is left of it without `other`."""
         pairs = zip(self.bounds, other.bounds, strict=True)
         return PartsOfBounds(self.limits, tuple(mine.less(its) for mine, its in pairs))
 
     def paying(self, cost: AnyCost) -> PartsOfBounds:
-        """Who pays for `cost`, which this covers, in each bound."""
+        """Return who pays for `cost`, which this covers, in each bound."""
         pairs = zip(self.bounds, self.limits.by_bound(cost), strict=True)
         return PartsOfBounds(self.limits, tuple(parts.paying(one) for parts, one in pairs))
 
@@ -211,16 +211,16 @@ class PurseOfBounds:
         return PartsOfBounds(self._limits, (Parts(),) * len(self.purses))
 
     def capacity(self, now: float) -> AnyCost:
-        """What reserved and shared capacity are worth, and what is left of a permit."""
+        """Return what reserved and shared capacity are worth, and what is left of a permit."""
         return self._limits.smallest(one.capacity(now) for one in self.purses)
 
     def burst(self, now: float) -> AnyCost:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
         return self._limits.smallest(one.burst(now) for one in self.purses)
 
     def available(self, now: float, at_least: AnyCost = 0.0) -> PartsOfBounds:
-        """What may be charged now, to each budget of each bound: nothing at all, while a bound is
-        in debt."""
+        """Return what may be charged now, to each budget of each bound: nothing at all, while a
+        bound is in debt."""
         if any(one.in_debt_until(now) > now for one in self.purses):
             return self.nothing
         pairs = zip(self.purses, self._limits.by_bound(at_least), strict=True)
@@ -266,23 +266,23 @@ class AnyParts(Protocol):
         """At most `amount` of it, in the order in which budgets pay."""
 
     def less(self, other: Any) -> AnyParts:
-        """What is left of it without `other`."""
+        """Return what is left of it without `other`."""
 
     def paying(self, cost: AnyCost) -> AnyParts:
-        """Who pays for `cost`, which this covers."""
+        """Return who pays for `cost`, which this covers."""
 
 
 class AnyPurse(Protocol):
     """A Purse or a PurseOfBounds, with amounts as their limit adds them up."""
 
     def capacity(self, now: float) -> AnyCost:
-        """What reserved and shared capacity are worth, and what is left of a permit."""
+        """Return what reserved and shared capacity are worth, and what is left of a permit."""
 
     def burst(self, now: float) -> AnyCost:
-        """What may go at once after a rest."""
+        """Return what may go without a pause after a rest."""
 
     def available(self, now: float, at_least: AnyCost = 0.0) -> AnyParts:
-        """What may be charged now."""
+        """Return what may be charged now."""
 
     def hold(self, parts: Any) -> None:
         """Sets amounts aside for charges to come."""

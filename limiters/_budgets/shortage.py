@@ -8,7 +8,7 @@ more than twice what it spent. One that could spend even more asks again a littl
 
 
 class Shortage:
-    """Not thread-safe."""
+    """The time for which something had to wait for capacity. Not thread-safe."""
 
     def __init__(self) -> None:
         self.since: float | None = None
@@ -31,5 +31,5 @@ class Shortage:
         self._lasted = 0.0
 
     def unspent(self, spent: float) -> float:
-        """What could have been spent without waiting, besides `spent`."""
+        """Return what could have been spent without waiting, in addition to `spent`."""
         return spent / (1 - self._part) - spent

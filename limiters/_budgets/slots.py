@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from limiters._budgets.debts import Debts, TakesExcess
 from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
 from limiters._budgets.spending import Spending
 from limiters._support.float_error import ALL_BUT_ERROR
@@ -51,7 +52,7 @@ class SlotLedger:
         self._total = 0.0
 
     def burst(self, now: float) -> float:
-        """What may go at once after a rest: all."""
+        """Return what may go without a pause after a rest: all."""
         return self.capacity
 
     def available(self, now: float, at_least: float = 0.0) -> float:
@@ -59,7 +60,7 @@ class SlotLedger:
         return max(0.0, math.floor(self.capacity) - self._held - self.spent(now))
 
     def outlook(self, now: float) -> Callable[[float, float], float]:
-        """`available` for any time from `now` on, as far as is known: no call tells when it
+        """`available` for any time from `now` on, as far as is known: it is not known when a call
         ends."""
         there = self.available(now)
         return lambda at, at_least: there
@@ -108,8 +109,14 @@ class SlotLedger:
         """Now: a call never takes more slots than it was to take."""
         return now
 
+    def pass_excess(self, to: TakesExcess, now: float) -> None:
+        """Nothing: a call never takes more slots than it was to take."""
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Nothing: a call never takes more slots than it was to take."""
+
     def set_capacity(self, capacity: float) -> None:
-        """From now on no call begins that would be one more than `capacity`."""
+        """Allow so many calls from now on."""
         self.capacity = capacity
 
     def spent(self, now: float) -> float:
@@ -125,7 +132,7 @@ class SlotLedger:
         return self._total + self.running
 
     def spending(self, now: float) -> Spending:
-        """The same; slots are not settled."""
+        """Return what has begun; slots are not settled."""
         return Spending(self.total())
 
     def charged(self) -> float:
@@ -134,7 +141,7 @@ class SlotLedger:
 
     @property
     def running(self) -> float:
-        """Those of calls that have begun."""
+        """The slots of calls that have begun."""
         return sum(slots for one, slots in self._calls.items() if one.started_at is not None)
 
     @property
@@ -144,5 +151,5 @@ class SlotLedger:
 
     @property
     def pledged(self) -> float:
-        """What is set aside or taken."""
+        """The slots that are set aside or taken."""
         return self._held + self.starting

@@ -1,4 +1,4 @@
-"""What one batch was charged, from the charge until it no longer counts. Pure.
+"""The charge of one batch, from its beginning until it no longer counts. Pure.
 
 The ledger that made an entry reads it, while other threads note when the batch began and ended: so
 each step here is one assignment.
@@ -43,9 +43,9 @@ OPEN, ENDED, ABANDONED = CallState
 
 
 class Spend(ABC):
-    """What one batch was charged. It counts in full until the batch begins, and for a period more.
+    """The charge of one batch. It counts in full until the batch begins, and for a period more.
 
-    Whoever runs the batch calls `started` and `ended`, or `cancel`. Safe to call from any thread.
+    The caller that runs the batch calls `started` and `ended`, or `cancel`. Thread-safe.
     """
 
     __slots__ = ("started_at",)
@@ -86,11 +86,11 @@ class Spend(ABC):
 
 
 def nothing(*_: object) -> None:
-    """For what nobody needs to hear of."""
+    """Do nothing: a call for events that have no listener."""
 
 
 class BudgetEntry(Spend):
-    """What one ledger was charged for a batch."""
+    """The charge of a batch in one ledger."""
 
     __slots__ = (
         "_settled",
@@ -111,11 +111,11 @@ class BudgetEntry(Spend):
 
     # Not set before they matter: most entries are never settled.
     paced: float
-    """What its ledger expected it to cost when it paced what follows."""
+    """The cost that its ledger expected when it paced what follows."""
     entered: float
-    """What its ledger has entered of it, once it has a place: as if all of it had stayed."""
+    """The cost that its ledger has entered, once it has a place: as if all of it had stayed."""
     noted: float
-    """What it has counted for when its ledger looked at it last, once it has a place."""
+    """The cost that it counted for when its ledger looked at it last, once it has a place."""
     reported: bool
     """Once it was settled: whether it is among those that its ledger has to look at."""
     accounted: bool
@@ -137,7 +137,7 @@ class BudgetEntry(Spend):
         self.tenure = tenure
         self._settled = settled
         self.actual: float | None = None
-        """What it cost in truth, as far as was said."""
+        """The actual cost, as far as it was given."""
         self.state = OPEN
         self.place: tuple[Stay, float] | None = None
         """Once its ledger has entered it in a slice of time: which part of all entries had stayed
@@ -145,7 +145,7 @@ class BudgetEntry(Spend):
 
     @property
     def counts(self) -> float:
-        """What it counts for now: no less than was charged, unless its call has ended."""
+        """Return what it counts for now: no less than was charged, unless its call has ended."""
         if self.actual is None:
             return self.estimated
         return self.actual if self.state is ENDED else max(self.estimated, self.actual)
@@ -194,7 +194,7 @@ class BudgetEntry(Spend):
 
 
 class CallEntry(BudgetEntry):
-    """What counts as long as its call lasts: a slot, or a window that counts from the end.
+    """A charge that counts as long as its call lasts: a slot, or a window that counts from the end.
 
     * `freed`: called after it has ended or was cancelled, by the thread that says so, and without
       a lock.
@@ -382,7 +382,7 @@ class Payment:
 
     @classmethod
     def by(cls, payer: Payer, entry: BudgetEntry) -> Payment:
-        """To one ledger."""
+        """Return a payment to one ledger."""
         return cls([(payer, entry)], entry)
 
     @classmethod

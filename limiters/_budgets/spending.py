@@ -1,4 +1,4 @@
-"""What was spent of one bound since a ledger was made, in sums that never fall. Pure."""
+"""The spending of one bound since a ledger was made, in sums that never fall. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Spending(NamedTuple):
     refunded: float = 0.0
     """By how much those that have ended cost less than estimated, each for itself."""
     excess: float = 0.0
-    """By how much they cost more."""
+    """The sum of the amounts by which they cost more."""
 
     def plus(self, other: Spending) -> Spending:
         """Return the sums of both."""

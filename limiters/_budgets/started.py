@@ -1,4 +1,4 @@
-"""What began in the last period, by slices of it. Pure.
+"""The spending that began in the last period, by slices of it. Pure.
 
 All that began in one slice is one entry, so that the size depends on time, not on the number of
 batches.

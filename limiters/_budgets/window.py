@@ -6,7 +6,7 @@ Pure: it reads no clock, starts no thread and takes no lock. Two rules bound wha
   full from the moment it is charged until one period after the callback it paid for began, or
   ended, if the limit counts from the end of calls;
 * the *pace*: capacity comes in evenly, and at most a burst of it is kept for later, so that a
-  full second is not fired in its first millisecond. Only an amount dearer than that gathers for
+  full second is not fired in its first millisecond. Only an amount that is larger gathers for
   longer.
 
 Fractions are carried: nothing is rounded but the age of an entry, to the safe side.
@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from limiters._budgets.debts import ROOM, Debts
+from limiters._budgets.debts import ROOM, Debts, TakesExcess
 from limiters._budgets.inherited import InheritedSpending
 from limiters._budgets.pace import Pace
 from limiters._budgets.settlements import Settlements, Stay
@@ -40,7 +40,7 @@ costs less in the end, is exact to a billionth of the limit: other entries keep 
 
 
 class WindowLedger:
-    """What was spent in the last period, and what fits beside it. Not thread-safe.
+    """The spending of the last period, and the room that it leaves. Not thread-safe.
 
     >>> ledger = WindowLedger(capacity=10, period=1.0)
     >>> ledger.available(now=0.0, at_least=10)
@@ -61,11 +61,13 @@ class WindowLedger:
         *,
         burst: float = BURST,
         shared: bool = False,
+        reserved: bool = False,
         freed: Callable[[], object] = nothing,
         whole: float = 0.0,
     ) -> None:
-        """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
-        processes, whose clocks judge its windows too. `freed`: called after a call ended that cost
+        """`burst`: the share of the capacity that may go without a pause after a rest. `shared`:
+        with other processes, whose clocks judge its windows too. `reserved`: there is also a shared
+        ledger, which counts what has no room here. `freed`: called after a call ended that cost
         less than estimated, by the thread that ends it. `whole`: the capacity of the limit of which
         this is a part."""
         self.capacity = capacity
@@ -78,7 +80,7 @@ class WindowLedger:
         self._stay = Stay()
         self._corrected = 0.0
         self._shared = shared
-        self.debts = Debts(shared=shared)
+        self.debts = Debts(shared=shared, reserved=reserved)
         self.pace = Pace(capacity, period, burst)
         self._started = StartedSpending(period, shared=shared)
         self._held = 0.0
@@ -94,11 +96,12 @@ class WindowLedger:
         return self.pace.period
 
     def burst(self, now: float) -> float:
-        """What may go without a pause after a rest."""
+        """Return what may go without a pause after a rest."""
         return self.pace.burst(now)
 
     def available(self, now: float, at_least: float = 0.0) -> float:
-        """What may be charged now; amounts dearer than a burst say so in `at_least`."""
+        """Return what may be charged now; amounts that are larger than a burst are given as
+        `at_least`."""
         if not self.capacity:
             return 0.0
         return self._free(self.capacity - self._held - self.spent(now), now, at_least)
@@ -113,7 +116,7 @@ class WindowLedger:
         coming = self._coming_free(now)
 
         def available(at: float, at_least: float) -> float:
-            while not times or times[-1] <= at:  # as far as somebody looks, and no further
+            while not times or times[-1] <= at:  # as far as a caller looks, and no further
                 expires, freed = next(coming, (math.inf, 0.0))
                 times.append(expires)
                 rooms.append(rooms[-1] + freed)
@@ -122,7 +125,7 @@ class WindowLedger:
         return available
 
     def hold(self, amount: float) -> None:
-        """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
+        """Sets `amount` aside for charges to come; no other caller is offered it meanwhile."""
         self._held += amount
 
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
@@ -231,7 +234,7 @@ class WindowLedger:
             self._started.costs[slice_] = self._started.costs.get(slice_, 0.0) + cost
 
     def spent(self, now: float) -> float:
-        """What counts now: what began in the last period, and what is about to begin."""
+        """Return what counts now: what began in the last period, and what is about to begin."""
         if self._to_settle:
             self._note_settlements(now)
         self._note_starts()
@@ -241,12 +244,12 @@ class WindowLedger:
         return own + self.inherited.total(now)
 
     def total(self) -> float:
-        """What has begun, since this ledger was made, as estimated."""
+        """Return what has begun, since this ledger was made, as estimated."""
         self._note_starts()
         return self._total
 
     def charged(self) -> float:
-        """What was charged, since this ledger was made, and not cancelled, as estimated."""
+        """Return what was charged, since this ledger was made, and not cancelled, as estimated."""
         return self.total() + math.fsum(spend.estimated for spend in self._starting)
 
     def settled(self) -> float:
@@ -255,19 +258,21 @@ class WindowLedger:
         return self._corrected
 
     def spending(self, now: float) -> Spending:
-        """What was spent since this ledger was made, and what settlements have changed of it."""
+        """Return what was spent since this ledger was made, and what settlements have changed of
+        it."""
         if self._to_settle:
             self._note_settlements(now)
         return Spending(self.total(), self.settlements.refunded, self.settlements.excess)
 
     @property
     def starting(self) -> float:
-        """What is charged and has no time stamp yet, as far as is known: its call has not begun."""
+        """Return what is charged and has no time stamp yet, as far as is known: its call has not
+        begun."""
         return math.fsum(spend.cost for spend in self._starting)
 
     @property
     def pledged(self) -> float:
-        """What is set aside, or charged and has not begun: it may begin at any moment."""
+        """Return what is set aside, or charged and has not begun: it may begin at any moment."""
         return self._held + self.starting
 
     def receive(self, stamp: int, cost: float, expires: float) -> None:
@@ -280,7 +285,7 @@ class WindowLedger:
         """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
         and (time stamp, cost) of what is inherited."""
         self.spent(now)
-        if part >= 1:  # what is known of debts goes away with it
+        if part >= 1:  # the record of debts goes away with it
             self.debts.until = max(self.debts.until, self.in_debt_until(now))
         self._stay = self._stay.less(part)
         return self._started.take(part), self.inherited.split(part)
@@ -376,6 +381,26 @@ class WindowLedger:
             self.debts.elsewhere[entry, before] = when, excess - kept
         return kept
 
+    def pass_excess(self, to: TakesExcess, now: float) -> None:
+        """Let `to`, the ledger of the share, count the excess that has no room here."""
+        if self.debts.elsewhere:
+            to.take_excess(self.debts, now)
+
+    def take_excess(self, debts: Debts, now: float) -> None:
+        """Count excess of reserved capacity here, or with all, if nothing is held."""
+        started = self._started
+        for key, (when, cost) in tuple(debts.elsewhere.items()):
+            slice_ = started.slice_of(when)
+            before, expires = started.costs.get(slice_, 0.0), started.expires(slice_)
+            if not self.capacity:
+                self.debts.elsewhere[key] = when, cost
+            elif expires > now:
+                self.debts.until = max(self.debts.until, expires)
+                # From here on without a call, so that it is counted once.
+                started.costs[slice_] = before + cost
+                self._corrected += cost
+            del debts.elsewhere[key]
+
     def _stayed_of(self, entry: BudgetEntry) -> float:
         """Which part of it is still here, of what was here when it was entered."""
         assert entry.place is not None
@@ -388,5 +413,5 @@ class WindowLedger:
         return heapq.merge(started, starting) if starting else started
 
     def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
-        """Until when one that has not begun counts at least; whoever waits looks again then."""
+        """Until when one that has not begun counts at least; callers that wait look again then."""
         return max(self._started.next_slice(now), entry.charged_at + self._started.life)

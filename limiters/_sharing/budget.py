@@ -29,11 +29,14 @@ class SharedBudget:
     the share has the terms in force.
     """
 
-    def __init__(self, limits: Limits, reserved: AnyCost, freed: Callable[[], object]) -> None:
+    def __init__(
+        self, limits: Limits, reserved: AnyCost, freed: Callable[[], object], *, shared: bool = True
+    ) -> None:
+        """`shared`: there is more than the reserved capacity."""
         self.limits = limits
         self.reserved = reserved
         self.reserved_ledgers = [
-            ledger_of(bound, capacity, freed=freed)
+            ledger_of(bound, capacity, reserved=shared, freed=freed)
             for bound, capacity in zip(limits.bounds, self._in_proportion(reserved), strict=True)
         ]
         """The ledgers of the reserved capacity, by bound."""

@@ -378,7 +378,8 @@ RECORD_BOUND = SCANNED_BOUND + _fields(
 HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "factor:factor lease:lease version:count served:b "
-    "next_id:count arrivals:count instances:count kept_until due collected:count next_due "
+    "next_id:count arrivals:count instances:count gap_since gap_until older_gap_since "
+    "older_gap_until due collected:count next_due "
     "shares_at short_since behind:delay visited:count on_permits:count apart:b"
 )
 HEADER_BOUND = _fields(

@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 
 from limiters import Limits, Rate
+from limiters._budgets.debts import Debts
 from limiters._costs import AnyCost, Costs
 from limiters.testing import Backlog, Dear, Estimated, SimulatedCluster
 from tests.samples import sample
@@ -218,10 +219,11 @@ def test_z2_estimates_that_are_too_low_are_over_by_what_was_in_flight(
 class Unestimated:
     """A backlog of calls that cost a request, and tokens which are known only at their end."""
 
+    lasts = 0.2
+
     def __init__(self, tokens: float, estimated: float = 0.0) -> None:
         self.piece = Costs({"requests": 1, "tokens": estimated})
         self.actual = (Costs({"requests": 1, "tokens": tokens}),)
-        self.lasts = 0.2
 
     def waiting(self, now: float) -> AnyCost:
         """The backlog never ends."""
@@ -276,6 +278,75 @@ def test_z2_what_was_not_estimated_holds_all_instances_back(
     cluster.run(13.0)
     assert not starts_in_full_windows(cluster, 100)
     assert len(cluster.calls) * actual >= 300
+
+
+@pytest.mark.parametrize(("estimated", "unestimated"), [(2, 2), (1, 3), (3, 1)])
+def test_z2_shares_go_on_beside_what_was_not_estimated_within_the_limit(
+    estimated: int, unestimated: int
+) -> None:
+    """The bound that docs/settlement.md states: in each window, one limit of estimated calls, and
+    the calls without an estimate that began before all instances knew."""
+    requests, tokens, actual = 400, 400, 6.0
+    limits = Limits(requests=Rate(requests, per=LONG), tokens=Rate(tokens, per=LONG))
+    cluster = SimulatedCluster(capacity=limits, factor=40, seed=1, interval=0.25)
+    for number in range(estimated):
+        cluster.add(f"estimated-{number}", Unestimated(4.0, 4.0))
+    for number in range(unestimated):
+        cluster.add(f"unestimated-{number}", Unestimated(actual))
+    cluster.run(20.0)
+    bursts = 2 * limits.bounds[0].burst  # a window may contain two beginnings
+    before_known = requests * (Unestimated.lasts + HEARD_AFTER) / LONG + bursts
+    for kind, most in ("estimated", tokens), ("unestimated", actual * before_known):
+        calls = sorted(
+            (one.start, cast(Costs, one.cost).amount("tokens"))
+            for one in cluster.calls
+            if one.instance.startswith(kind)
+        )
+        times = [at for at, _ in calls]
+        sums = list(accumulate((cost for _, cost in calls), initial=0.0))
+        fullest = max(
+            sums[end] - sums[bisect_right(times, times[end - 1] - LONG)]
+            for end in range(1, len(sums))
+        )
+        assert tokens / 5 < fullest <= most * EXACT, kind
+
+
+class Dearer:
+    """A backlog of calls that cost more than estimated."""
+
+    piece = 10.0
+    lasts = 0.2
+
+    def __init__(self, actual: float) -> None:
+        self.actual = (actual,)
+
+    def waiting(self, now: float) -> float:
+        """The backlog never ends."""
+        return 1000.0
+
+    def went(self, cost: AnyCost, now: float) -> None:
+        """A backlog that never ends does not change."""
+
+
+def used_with_reserved(others: int) -> float:
+    """What calls cost in a period, of which those of one instance, with 20 reserved besides a
+    shared limit of 100, cost six times their estimates."""
+    cluster = SimulatedCluster(capacity=100.0, factor=10.0, seed=1, period=LONG, interval=0.25)
+    cluster.add("a", Dearer(60.0)).budget.reserve(20.0)
+    for number in range(others):
+        cluster.add(f"b{number}", Dearer(10.0))
+    cluster.run(40 * LONG)
+    return math.fsum(call.cost for call in cluster.calls) / 40
+
+
+def test_z2_an_excess_of_reserved_capacity_counts_in_the_shared_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone, among_others = used_with_reserved(0), used_with_reserved(4)
+    assert 0.8 * 120 <= alone <= 1.05 * 120
+    monkeypatch.setattr(Debts, "kept", lambda self, entry, cost, room: cost)
+    assert used_with_reserved(0) > 1.4 * 120
+    assert used_with_reserved(4) > 1.15 * among_others
 
 
 def test_z5_a_settlement_makes_no_request() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-_ENDS = re.compile(r"(?<= )|(?<=,)(?=[^\s\d])")
-"""A line may end after a space, and after the comma between two dimensions, but not in a number."""
+_ENDS = re.compile(
+    r"(?<= )|(?<=,)(?=[^\s\d])|(?<=:)(?=(?:burst|counts|max_operation_time|strict)=)"
+)
+"""A line may end after a space, after the comma between two dimensions, but not in a number, and
+before an option of a dimension."""
 
 
 def wrapped_text(text: str, width: int) -> list[str]:
@@ -28,6 +31,8 @@ def wrapped_text(text: str, width: int) -> list[str]:
 def breakable(text: str) -> str:
     """Return the text with a space where a line may end: for what breaks lines at spaces only.
 
+    >>> breakable("tokens=5/60s:counts=end")
+    'tokens=5/60s: counts=end'
     >>> breakable("requests=600/60s,tokens=90000/60s, at most 9,000")
     'requests=600/60s, tokens=90000/60s, at most 9,000'
     """

@@ -65,7 +65,8 @@ def _start(limit: Limit, now: int, token: str) -> None:
     limit.records, limit.queue = {}, []
     limit.clear_round()
     limit.apart = False
-    limit.kept_until = limit.shares_at = limit.short_since = NEVER
+    limit.shares_at = limit.short_since = limit.gap_since = limit.gap_until = NEVER
+    limit.older_gap_since = limit.older_gap_until = NEVER
     limit.due, limit.collected, limit.next_due = now, 0, LATEST
     limit.behind = 0.0
 
@@ -138,10 +139,32 @@ def last_use(limit: Limit, default_span: int) -> int:
     return max(ends)
 
 
+def note_gap(limit: Limit) -> None:
+    """Since the last request the time could not be confirmed: another server may have been in
+    charge, and have renewed each lease that had not ended by then.
+
+    Two gaps are kept apart if what the first one extended had ended when the second began. If there
+    would be three, the last two count as one, until the first can delay no instance any more.
+    """
+    longest = max(one.terms.lasting for one in limit.bounds)
+    if limit.gap_until < limit.last and limit.older_gap_until + longest <= limit.now:
+        limit.older_gap_since, limit.older_gap_until = limit.gap_since, limit.gap_until
+        limit.gap_since = limit.last
+    limit.gap_until = limit.now + limit.terms.lease
+
+
+def lease_end(limit: Limit, record: Record) -> int:
+    """When the lease of a silent instance has ended, also if another server renewed it in a gap."""
+    end = record.gone
+    if end >= limit.older_gap_since:
+        end = max(end, limit.older_gap_until)
+    return max(end, limit.gap_until) if end >= limit.gap_since else end
+
+
 def returns_at(limit: Limit, record: Record, at: int) -> int:
     """When what a silent instance holds of a bound comes back: its lease has ended, and none of its
     charges there count any more."""
-    return max(record.gone, limit.kept_until) + limit.bounds[at].terms.lasting
+    return lease_end(limit, record) + limit.bounds[at].terms.lasting
 
 
 def gone_at(limit: Limit, record: Record) -> int:
@@ -150,4 +173,4 @@ def gone_at(limit: Limit, record: Record) -> int:
     held = [at for at, one in enumerate(record.holdings) if one.units]
     shortest = min(one.terms.lasting for one in limit.bounds)
     lasting = max((limit.bounds[at].terms.lasting for at in held), default=shortest)
-    return max(record.gone, limit.kept_until) + max(shortest, lasting)
+    return lease_end(limit, record) + max(shortest, lasting)

@@ -220,11 +220,11 @@ class Coordinator:
         return Reply(Kind.REFUSED, nonce=nonce, terms=limit.terms)
 
     def _notice_gap(self, limit: Limit, token: str) -> None:
-        """If nobody could confirm the time since the last request, another server may have been
-        in charge meanwhile, and have renewed every lease: nobody is given up before those end."""
+        """If no request has confirmed the time since the last one, another server may have been in
+        charge: instances whose leases it may have renewed are not given up before those end."""
         if limit.now - limit.last > 2 * limit.interval or self._swallowed:
             self._collect(limit, token)
-            limit.kept_until = max(limit.kept_until, limit.now + limit.terms.lease)
+            certainty.note_gap(limit)
 
     # Who holds what.
 

@@ -277,8 +277,14 @@ class Limit:
     next_id: int = 0
     arrivals: int = 0
     """How many instances have arrived."""
-    kept_until: int = NEVER
-    """No lease has ended before, whatever its record says."""
+    gap_since: int = NEVER
+    """The last gap in the requests began at this time, or the first of several that count as one.
+    Another server may have renewed each lease that had not ended by then..."""
+    gap_until: int = NEVER
+    """...to this time at the latest."""
+    older_gap_since: int = NEVER
+    older_gap_until: int = NEVER
+    """The gap before that one, as long as an instance may be given up because of it."""
     due: int = NEVER
     """When something may come back to a pool next: then requests look for it, until all instances
     were seen."""

@@ -84,7 +84,8 @@ local function start(now, token)
   state.forget_blocks()
   state.clear_round()
   limit.apart = false
-  limit.kept_until, limit.shares_at, limit.short_since = NEVER, NEVER, NEVER
+  limit.shares_at, limit.short_since, limit.gap_since, limit.gap_until = NEVER, NEVER, NEVER, NEVER
+  limit.older_gap_since, limit.older_gap_until = NEVER, NEVER
   limit.due, limit.collected, limit.next_due = now, 0, LATEST
   limit.behind = 0
 end
@@ -228,10 +229,34 @@ function certainty.zeros()
   return zeros
 end
 
+-- Since the last request the time could not be confirmed: another server may have been in charge, and
+-- have renewed each lease that had not ended by then. Two gaps are kept apart if what the first one
+-- extended had ended when the second began. If there would be three, the last two count as one, until
+-- the first can delay no instance any more.
+function certainty.note_gap()
+  local longest = 0
+  for _, b in ipairs(limit.bounds) do
+    longest = max(longest, b.lasting)
+  end
+  if limit.gap_until < limit.last and limit.older_gap_until + longest <= limit.now then
+    limit.older_gap_since, limit.older_gap_until = limit.gap_since, limit.gap_until
+    limit.gap_since = limit.last
+  end
+  limit.gap_until = limit.now + limit.lease
+end
+
+-- When a lease has ended that was to end at `gone`, also if another server renewed it in a gap.
+local function lease_end(gone)
+  if gone >= limit.older_gap_since then
+    gone = max(gone, limit.older_gap_until)
+  end
+  return gone >= limit.gap_since and max(gone, limit.gap_until) or gone
+end
+
 -- When what a silent instance holds of a bound comes back, from when its lease has ended: none of its
 -- charges there count any more.
 function certainty.returns_at(gone, b)
-  return max(gone, limit.kept_until) + b.lasting
+  return lease_end(gone) + b.lasting
 end
 
 -- When something of an instance comes back first, if it is silent from now on; and when nothing is
@@ -246,7 +271,7 @@ function certainty.due_and_gone(record)
       due = min(due or at, at)
     end
   end
-  local gone = max(record.gone, limit.kept_until) + max(shortest, longest)
+  local gone = lease_end(record.gone) + max(shortest, longest)
   return due or gone, gone
 end
 

@@ -246,12 +246,12 @@ local function collect(token)
   limit.queue = queue
 end
 
--- If nobody could confirm the time since the last request, another server may have been in charge
--- meanwhile, and have renewed every lease: nobody is given up before those end.
+-- If no request has confirmed the time since the last one, another server may have been in charge:
+-- instances whose leases it may have renewed are not given up before those end.
 local function notice_gap(token)
   if limit.now - limit.last > 2 * limit.interval or swallowed then
     collect(token)
-    limit.kept_until = max(limit.kept_until, limit.now + limit.lease)
+    certainty.note_gap()
   end
 end
 

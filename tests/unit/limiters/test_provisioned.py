@@ -126,6 +126,10 @@ def test_c9_capacities_change_by_dimension_and_shorter_windows_stay() -> None:
     [
         (5, "capacity must say of which dimension it is, not 5; as in {'requests': 5}"),
         ({"toks": 5}, "capacity must be of requests, requests/1s, tokens and calls alone"),
+        ({"toks": 5}, "did you mean tokens?"),
+        ({"tokens/6s": 5}, "the longest window of tokens is called tokens"),
+        ({}, "capacity must name a dimension"),
+        ("tokens=5", "capacity must be a mapping such as {'requests': 60}, not 'tokens=5'"),
         ({"calls": 1.5}, r"capacity\['calls'\] must be a whole number, not 1.5"),
         (
             {"requests": 9},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.purse import Parts, Purse
+from limiters._budgets.release import releasable
 from limiters._budgets.spend import Tenure
 from limiters._budgets.window import WindowLedger
 from limiters._support.float_error import covers
 from tests.examples import examples
+from tests.interrupting import each_point
 
 ALWAYS = Tenure(math.inf)
 
@@ -183,3 +186,68 @@ def test_c3_a_permit_that_was_set_aside_goes_back() -> None:
     assert sum(purse.available(0.5, 10)) == 0
     purse.release(Parts(10, 50, 0))
     assert purse.permit.available(0.5) == 50
+
+
+def shared_purse(reserved: float, shared: float) -> Purse:
+    return Purse(
+        WindowLedger(reserved, 1.0, burst=1.0, reserved=True),
+        PermitBudget(),
+        WindowLedger(shared, 1.0, burst=1.0, shared=True),
+    )
+
+
+def reserved_call(purse: Purse, cost: float, actual: float) -> None:
+    """Made and ended at 0, paid by reserved capacity."""
+    payment = purse.payment(cost, 0.0)
+    payment.enter()
+    payment.spend.settle(actual)
+    payment.spend.ended(0.0)
+
+
+def test_z2_an_excess_of_reserved_capacity_counts_there_as_far_as_there_is_room() -> None:
+    purse = shared_purse(10, 100)
+    reserved_call(purse, 4, 9)
+    assert purse.available(0.0, 110).amount == pytest.approx(101)
+
+
+def test_z2_and_then_in_the_share_of_its_process() -> None:
+    purse = shared_purse(10, 100)
+    reserved_call(purse, 10, 60)
+    assert purse.available(0.0, 110) == Parts(0, 0, 50)
+    assert not purse.shared.debts.elsewhere  # type: ignore[attr-defined]
+    assert purse.available(1.1, 110) == Parts(10, 0, 100)
+
+
+def test_z2_and_with_all_holders_if_it_holds_no_share() -> None:
+    purse = shared_purse(10, 0)
+    reserved_call(purse, 10, 60)
+    assert purse.available(0.0, 110).amount == 0
+    [(_, cost)] = purse.shared.debts.elsewhere.values()  # type: ignore[attr-defined]
+    assert cost == 50
+
+
+def test_z2_a_share_that_is_overdrawn_by_it_is_not_released() -> None:
+    purse = shared_purse(10, 30)
+    reserved_call(purse, 10, 60)
+    assert purse.available(0.0, 110).amount == 0
+    assert isinstance(purse.shared, WindowLedger)
+    assert releasable(purse.shared, 3, 3, 30, 0.0) == 0
+    assert releasable(purse.shared, 3, 3, 30, 1.1) == 3
+
+
+@pytest.mark.parametrize("share", [0, 30, 100])
+def test_z3_an_interrupted_look_passes_an_excess_on_once(share: float) -> None:
+    made: list[Purse] = []
+
+    def prepare() -> Callable[[], object]:
+        purse = shared_purse(10, share)
+        reserved_call(purse, 10, 60)
+        made.append(purse)
+        return lambda: purse.available(0.0)
+
+    for where in each_point(prepare):
+        purse = made[-1]
+        purse.available(0.0)
+        elsewhere = purse.shared.debts.elsewhere  # type: ignore[attr-defined]
+        shared = purse.shared.spent(0.0) + math.fsum(cost for _, cost in elsewhere.values())
+        assert purse.reserved.spent(0.0) + shared == 60, where

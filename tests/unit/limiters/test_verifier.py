@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -287,3 +288,28 @@ def test_z1_of_several_dimensions_those_that_were_settled_are_judged() -> None:
 def test_a_log_with_an_impossible_actual_cost_is_refused(actual: float) -> None:
     with pytest.raises(ArgumentError, match="costs of zero or more"):
         verify([(0.0, "a", 1.0, actual)], 10)
+
+
+@pytest.mark.parametrize(
+    ("judge", "log", "limit", "says"),
+    [
+        (verify, [(0.0, "a")], 5, "log must have entries of (time, instance, cost), in numbers"),
+        (verify, [(0.0, "a", "5")], 5, "log must have entries of (time, instance, cost), in numb"),
+        (verify, [(0.0, "a", {"b": 5})], 5, "; verify_limits judges costs by dimension"),
+        (verify, [(0.0, "a", 5)], Limits(b=Rate(5)), "; verify_limits judges Limits"),
+        (verify, [(0.0, "a", 5)], None, "capacity must be a number, or a list of (from when, capa"),
+        (verify_limits, [(0.0, "a", 5)], 5, "limits must be Limits, or a list of (from when, lim"),
+        (
+            verify_limits,
+            [(0.0, "a")],
+            Limits(b=Rate(5)),
+            "log must have entries of (time, instance",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_what_can(
+    judge: Any, log: Any, limit: Any, says: str
+) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        judge(log, limit)
+    assert says in str(refused.value)
