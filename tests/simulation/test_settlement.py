@@ -107,7 +107,7 @@ def test_z1_no_window_is_over_by_true_costs_in_any_storm(seed: int) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", sample([5, 0, 1, 2], every=4))
-@pytest.mark.parametrize("storm", ["settled-changes", "settled-several"])
+@pytest.mark.parametrize("storm", sample(["settled-several", "settled-changes"], every=2))
 def test_z1_the_same_for_changes_alone_and_for_several_bounds(storm: str, seed: int) -> None:
     found = STORMS[storm](seed)
     assert not found.over, found
