@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dispatcher._retry import RetryPolicy, Stop, Wait
@@ -62,6 +62,9 @@ class WatcherTerms:
     policy: RetryPolicy
     retry_abandoned: bool
     batch_cost: AnyCost | Learned = 0
+    describe: Callable[[list[Operation]], str] | None = None
+    """Describes a batch in log lines, for a Watcher whose users never see its operations. It must
+    not raise."""
 
     @property
     def learned_batch_cost(self) -> Learned | None:
@@ -78,6 +81,16 @@ class WatcherTerms:
     def name(self) -> str:
         """The name of the Watcher in messages. It does not use a user's `repr`, which may raise."""
         return f"Watcher({name_of(self.on_batch.function)})"
+
+    def described(self, operations: list[Operation]) -> str:
+        """Return a description of a batch for messages."""
+        return f"a batch of {self.name}" if self.describe is None else self.describe(operations)
+
+    def fate_of(self, operations: int, again: int, failed: int) -> str:
+        """Return what happens to a failed batch, for messages."""
+        if self.describe is None:
+            return f"operations: {operations}, to be tried again: {again}, given up: {failed}"
+        return "it is given up" if failed else "it is tried again"
 
 
 def _checked_batch_cost(value: object) -> AnyCost | Learned:
@@ -210,6 +223,11 @@ class Watcher:
                 return False
             left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
         return True
+
+    def _described_by(self, describe: Callable[[list[Operation]], str]) -> Watcher:
+        """Have `describe` name its batches in log lines."""
+        self._terms = replace(self._terms, describe=describe)
+        return self
 
     def __repr__(self) -> str:
         return self._terms.name if hasattr(self, "_terms") else "Watcher(never initialized)"

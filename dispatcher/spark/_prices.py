@@ -157,7 +157,7 @@ def checked_bound(name: str, bound: Any) -> AnyCost:
     """Return `bound`. ArgumentError unless it is a number or a mapping of dimensions to numbers,
     all more than zero."""
     if not isinstance(bound, Mapping):
-        return amount(name, bound)
+        return amount(name, bound, expected="a number, or a mapping such as {'tokens': 5_000}")
     for dimension, one in bound.items():
         amount(f"{name}[{dimension!r}]", one)
     return checked_cost(name, bound)

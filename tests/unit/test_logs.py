@@ -223,9 +223,10 @@ def test_b6_a_callback_that_fails_a_thousand_times_is_no_flood(
 
 def test_what_was_left_out_is_counted_with_the_next_line(caplog: pytest.LogCaptureFixture) -> None:
     failures = FailureLog()
+    terms = Watcher(print)._terms
     for second in range(60):
         for _ in range(100):
-            failures.batch_abandoned(float(second), "one", TimeoutError("slow"), 5)
+            failures.batch_abandoned(float(second), terms, TimeoutError("slow"), [])
     told = told_of("batch-abandoned", caplog)
     assert len(told) == 60
     assert len(told) + sum(it["left_out"] for it in told) == 5_000 + 10

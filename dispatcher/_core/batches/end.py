@@ -158,7 +158,7 @@ class BatchEnd:
     def fail(self, now: float, lane: Lane, operations: list[Operation], error: Exception) -> None:
         """Fail operations that were taken out of `lane` without being raised."""
         self._open_work.move(operations, Stage.WAITING, Stage.FAILED, lane)
-        self._failure_log.refused(now, lane.terms.name, error, len(operations))
+        self._failure_log.refused(now, lane.terms, error, operations)
         self._handing_over.hand_over(now, lane, operations, error)
 
     def give_back(self, unplaced: Iterable[Operation] = ()) -> list[Operation]:
@@ -222,15 +222,13 @@ class BatchEnd:
         error = verdict.error
         failed, again = len(verdict.failed), len(verdict.again)
         self._open_work.totals.batches_failed += 1
-        name = batch.lane.terms.name
-        text = (
-            f"a batch of {name} failed: {verdict.shown_error}; operations: "
-            f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
-        )
+        terms = batch.lane.terms
+        fate = terms.fate_of(len(batch.operations), again, failed)
+        text = f"{terms.described(batch.operations)} failed: {verdict.shown_error}; {fate}"
         if not verdict.logged:
             self._failure_log.batch_failed(
                 now,
-                name,
+                terms.name,
                 error,
                 text,
                 operations=len(batch.operations),
@@ -260,7 +258,7 @@ class BatchEnd:
             verdict = judge(batch, error, now, self._open_work.first_raised)
         else:
             verdict = BatchVerdict(requeued=list(batch.requeued.values()), error=error)
-        self._failure_log.batch_abandoned(now, terms.name, error, len(batch.operations))
+        self._failure_log.batch_abandoned(now, terms, error, batch.operations)
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
         back = self._conclude(now, batch, BatchState.ABANDONED, verdict, others)
         # Operations with a key wait for the callback to return, since it holds the key until then.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from dispatcher.operation import Operation
+from dispatcher.watcher import WatcherTerms
 from limiters._support.rate_limited_log import RateLimitedLog
 
 
@@ -42,31 +44,35 @@ class FailureLog:
         )
 
     def batch_abandoned(
-        self, now: float, watcher: str, error: BaseException, operations: int
+        self, now: float, terms: WatcherTerms, error: BaseException, operations: list[Operation]
     ) -> None:
         """Log that a callback took too long."""
         self._damped.log(
             logging.ERROR,
-            "a batch of %s is abandoned: %s",
-            *(watcher, error),
+            "%s is abandoned: %s",
+            *(terms.described(operations), error),
             extra={
                 "happening": "batch-abandoned",
-                "watcher": watcher,
-                "operations": operations,
+                "watcher": terms.name,
+                "operations": len(operations),
             },
             now=now,
         )
 
-    def refused(self, now: float, watcher: str, error: BaseException, operations: int) -> None:
+    def refused(
+        self, now: float, terms: WatcherTerms, error: BaseException, operations: list[Operation]
+    ) -> None:
         """Log that operations failed without being raised."""
+        count = len(operations)
+        what = f"{count} operation{'s' * (count != 1)} of {terms.name}"
         self._damped.log(
             logging.ERROR,
-            "%d operations of %s failed: %s",
-            *(operations, watcher, error),
+            "%s failed: %s",
+            *(what if terms.describe is None else terms.described(operations), error),
             extra={
                 "happening": "operations-refused",
-                "watcher": watcher,
-                "operations": operations,
+                "watcher": terms.name,
+                "operations": count,
                 "error": type(error).__name__,
             },
             now=now,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from dispatcher.builders._times import LARGEST
+from dispatcher.builders._windows.in_order import are_in_order
 
 _KEYS = frozenset((str, int))
 _NUMBERS = frozenset((int, float))
@@ -19,11 +18,17 @@ def plain_numbers(keys: Sequence[Any], times: Sequence[Any], nows: Sequence[Any]
     looks at many at the speed of C. There is one at least."""
     if not _KEYS.issuperset(map(type, keys)):
         return False
-    for values in (times, nows):
-        if not _NUMBERS.issuperset(map(type, values)):
-            return False
-        if not (min(values) >= -LARGEST and max(values) <= LARGEST):
-            return False
-        if not all(map(math.isfinite, values)):
-            return False
-    return all(map(operator.le, nows, islice(nows, 1, None)))
+    return _are_finite(times) and _are_finite(nows) and are_in_order(nows)
+
+
+def _are_finite(values: Sequence[Any]) -> bool:
+    """Whether all values are finite numbers, and none is too large for a float."""
+    kinds = set(map(type, values))
+    if not kinds <= _NUMBERS:
+        return False
+    if float not in kinds:
+        return bool(min(values) >= -LARGEST and max(values) <= LARGEST)
+    try:
+        return all(map(math.isfinite, values))
+    except OverflowError:
+        return False

@@ -342,6 +342,18 @@ class _Pieces:
             yield _Piece(range(some, min(some + self._cut.most_rows, end)), refused=reason)
 
     def _parts(self, places: Sequence[int]) -> Iterator[_Piece]:
+        """Return the pieces of these rows. Each row whose cost cannot be charged is one by itself,
+        in its turn."""
+        begin, refused = 0, self._costs.refused
+        if refused:
+            for index, place in enumerate(places):
+                if place in refused:
+                    yield from self._charged(places[begin:index])
+                    yield _Piece([place], refused=refused[place])
+                    begin = index + 1
+        yield from self._charged(places[begin:] if begin else places)
+
+    def _charged(self, places: Sequence[int]) -> Iterator[_Piece]:
         cut = self._cut
         if not places:
             return
@@ -360,12 +372,12 @@ class _Pieces:
             return
         begin = 0
         for index, dimension, cost in self._costs.beyond(places, cut.most_cost):
-            yield from self._parts(places[begin:index])
+            yield from self._charged(places[begin:index])
             reason = too_expensive(cost, cut.most_cost.amount(dimension), dimension)
             yield _Piece([places[index]], refused=reason)
             begin = index + 1
         if begin > 0:
-            yield from self._parts(places[begin:])
+            yield from self._charged(places[begin:])
             return
         built = self._built if cut.most_cost.are_numbers else self._built_in_turn
         for batch in built(places):

@@ -12,11 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.packing import Packing, Size
 from limiters._costs import AnyCost
+
+
+class Settled(Protocol):
+    """The settlements of one call of a handler."""
+
+    def end(self) -> Mapping[str, float]:
+        """End it. Return by how much the call costs more than it was charged, in each dimension."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +53,8 @@ class Pack:
     """The cost of each attempt, including the batch's own cost."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """The factors by which the cost of rows was multiplied, in dimensions that are learned."""
+    settlement: Settled | None = None
+    """The settlements of the present call of the handler, if it can settle."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 

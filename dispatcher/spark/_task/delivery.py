@@ -8,11 +8,13 @@ its own Batcher.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import queue
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from dispatcher._failure_rule import FailureRule
 from dispatcher._handler import load
 from dispatcher._not_started import NotStarted
 from dispatcher._retry import RetryPolicy
-from dispatcher.errors import TooExpensiveError
+from dispatcher.errors import BatchAbandonedError, TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
 from dispatcher.spark._learned_prices import PackCost, scaled
@@ -38,6 +40,7 @@ from dispatcher.spark.context import Context, settled_by
 from dispatcher.spark.dead_letters import dead_letters_of
 from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
 from dispatcher.watcher import OnBatch, Watcher
+from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +80,10 @@ class Delivery:
         """Why the task fails."""
         self.begun_at = time.monotonic()
         """The time when the last batch began, or the task."""
+        self._longest = in_seconds(sending.max_operation_time)
+        self._busy: dict[int, float] = {}
+        """The packs whose callback runs, by identity, with the time when their handler began;
+        infinity while no handler runs, such as while Redis stores an acknowledgement."""
 
     def watcher(self, sending: DeliveryOptions) -> Watcher:
         """Return the watcher that calls `_send` or `_send_async`."""
@@ -85,7 +92,14 @@ class Delivery:
             retry=sending.retry,
             max_attempts=sending.max_attempts,
             on_failure=self._give_up,
-        )
+        )._described_by(self._described)
+
+    def _described(self, operations: list[Operation]) -> str:
+        """Return a description of a batch for log lines of the Batcher, to which a pack is one
+        operation."""
+        (operation,) = operations
+        named = self.micro_batch.named(operation.payload)
+        return f"{named} (handler {self._handler.name}, attempt {max(1, operation.attempt)})"
 
     def _callback(self) -> OnBatch:
         """Return the callback under the name of the handler, which users recognise in log lines of
@@ -124,8 +138,26 @@ class Delivery:
         return self.sender is None or self.sender.may_begin()
 
     def check(self) -> None:
-        """Raise if nothing may be sent any more."""
+        """Raise if nothing may be sent any more. Called again and again while packs wait."""
+        oldest = min(tuple(self._busy.values()), default=math.inf)
+        if time.monotonic() - oldest > self._longest:
+            self.abandoned(BatchAbandonedError(self._longest))
         self.may_begin()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the callback of some pack runs. The Batcher counts only those that are done in
+        max_operation_time; one whose handler has returned may wait longer until Redis has stored
+        that, for as long as the patience of the sender."""
+        return bool(self._busy)
+
+    @contextlib.contextmanager
+    def _running(self, pack: Pack) -> Iterator[None]:
+        self._busy[id(pack)] = math.inf
+        try:
+            yield
+        finally:
+            del self._busy[id(pack)]
 
     def put_aside(self, unit: Unit) -> None:
         """Acknowledge a unit that waits in a gate, so that a replay does not put it into the gate
@@ -142,7 +174,10 @@ class Delivery:
 
     def _send(self, operations: list[Operation]) -> None:
         (operation,) = operations
-        pack: Pack = operation.payload
+        with self._running(operation.payload):
+            self._send_pack(operation, operation.payload)
+
+    def _send_pack(self, operation: Operation, pack: Pack) -> None:
         if not pack.sent:
             self._check_turn(pack)
             self._begins(pack, operation)
@@ -154,17 +189,23 @@ class Delivery:
                     self._handler.bound(self._context(pack, operation, handed))(rows)
                 except _FAILURES as error:
                     self._judge(pack, handed, operation.attempt, error)
+                finally:
+                    self._note_settled(pack)
                 if pack.is_divided:
                     return
                 self._send_dead_letters_now(pack)
             pack.sent = True
+            self._busy[id(pack)] = math.inf
         if (written := self._written(pack.units)) is not None:
             written.result()
         self._ended(pack)
 
     async def _send_async(self, operations: list[Operation]) -> None:
         (operation,) = operations
-        pack: Pack = operation.payload
+        with self._running(operation.payload):
+            await self._send_pack_async(operation, operation.payload)
+
+    async def _send_pack_async(self, operation: Operation, pack: Pack) -> None:
         if not pack.sent:
             self._check_turn(pack)
             self._begins(pack, operation)
@@ -178,10 +219,13 @@ class Delivery:
                     if _is_cancelled():
                         raise
                     self._judge(pack, handed, operation.attempt, error)
+                finally:
+                    self._note_settled(pack)
                 if pack.is_divided:
                     return
                 await self._send_dead_letters(pack)
             pack.sent = True
+            self._busy[id(pack)] = math.inf
         if (written := self._written(pack.units)) is not None:
             await asyncio.wrap_future(written)
         self._ended(pack)
@@ -215,7 +259,14 @@ class Delivery:
             return None
         context = context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
         settlement = CallSettlement(operation, pack, handed, context.subjects, self._form)
+        pack.settlement = settlement
         return settled_by(context, settlement.settle)
+
+    def _note_settled(self, pack: Pack) -> None:
+        """Add what the handler has settled in this call."""
+        if pack.settlement is not None:
+            self._sums.settle(pack.settlement.end())
+            pack.settlement = None
 
     def _check_turn(self, pack: Pack) -> None:
         if not self.may_begin():
@@ -231,7 +282,7 @@ class Delivery:
             pack.previous = None
 
     def _begins(self, pack: Pack, operation: Operation) -> None:
-        now = self.begun_at = time.monotonic()
+        now = self.begun_at = self._busy[id(pack)] = time.monotonic()
         self._sums.spend(pack.charge)
         if operation.attempt > 1:
             self._sums.add(retries=1)
@@ -362,7 +413,10 @@ class Delivery:
             self.failed = error
             return
         self.failed = BatchFailedError(
-            f"{self.micro_batch.named(pack)} failed for good after {attempts} attempts: {error!r}"
+            f"{self.micro_batch.named(pack)} failed for good after {attempts} "
+            f"attempt{'s' * (attempts != 1)}: {error!r}. Its rows are sent again with the "
+            "micro-batch; retry= has the sink try such batches again, and with dead_letters= the "
+            "query goes on without their rows"
         )
         self.failed.__cause__ = error
 

@@ -65,6 +65,9 @@ class Outbox:
         while True:
             self._move_on()
             ended = self._watcher.wait(LOOK)
+            if ended and self._delivery.is_busy:
+                time.sleep(LOOK)
+                ended = False
             self._check()
             # A callback puts the pack that it divides into the queue before it ends.
             if ended and self._delivery.divided.empty() and not any(map(_may_go, self._kept)):

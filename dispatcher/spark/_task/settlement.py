@@ -92,20 +92,56 @@ class CallSettlement:
         self._form = form
         self._lock = threading.Lock()
         self._rows = RowSettlements(pack.charge, self._estimate)
+        self._charged = pack.charge
+        self._noted: dict[str, float] = {}
+        self._is_whole = False
+        self._has_ended = False
+
+    def end(self) -> dict[str, float]:
+        """End it, since the handler has returned or raised. Return by how much the cost of the call
+        is more than it was charged, in the dimensions that were settled."""
+        with self._lock:
+            self._has_ended = True
+            charged = self._charged
+            if isinstance(charged, NUMBERS):
+                return {name: cost - charged for name, cost in self._noted.items()}
+            return {name: cost - charged.amount(name) for name, cost in self._noted.items()}
 
     def settle(self, actual: object, subject: object, rows: Iterable[Any] | None) -> None:
         """Note that the batch, the rows of `subject`, or `rows` cost `actual` together."""
         cost = self._form.normal("actual", checked_cost("actual", actual))
         with self._lock:
             if subject is None and rows is None:
-                if self._is_charged:
-                    self._call.settle(actual)
+                self._settle_call(lambda: self._call.settle(actual))
+                self._is_whole = True
+                self._note(actual, cost)
                 return
+            if self._is_whole:
+                raise SettlementError(
+                    "this batch was settled as a whole: settle it as a whole again, without "
+                    "subject and rows"
+                )
             if isinstance(actual, Mapping) and not isinstance(cost, NUMBERS):
                 cost = dict(actual)  # Costs would drop dimensions whose actual cost is zero
             total = self._rows.settle(self._places(subject, rows), cost)
-            if self._is_charged:
-                self._call.settle_one(self._operation, total)
+            self._settle_call(lambda: self._call.settle_one(self._operation, total))
+            self._note(total, total)
+
+    def _settle_call(self, settle: Callable[[], None]) -> None:
+        """Pass a settlement on to the Batcher, to which the call is a batch of one operation."""
+        if not self._is_charged:
+            return
+        if self._has_ended:
+            raise SettlementError(
+                "this call of the handler has ended: settle its cost before it returns"
+            )
+        settle()
+
+    def _note(self, actual: object, cost: AnyCost | Mapping[str, float]) -> None:
+        if isinstance(cost, NUMBERS):
+            self._noted[""] = float(cost)
+        elif isinstance(actual, Mapping):
+            self._noted.update(actual)
 
     @property
     def _is_charged(self) -> bool:

@@ -28,11 +28,19 @@ NAMES = (
 have a name for each dimension."""
 
 _COST_OF = "cost:"
+_SETTLED = "settled"
+_SETTLED_OF = "settled:"
 
 
 def names(dimensions: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the sums where costs have these dimensions."""
-    return (*NAMES, *map(cost_name, dimensions))
+    each = tuple(dimensions)
+    return (*NAMES, *map(cost_name, each), *map(settled_name, each))
+
+
+def settled_name(dimension: str) -> str:
+    """Return the name of the sum by which settlements change costs in one dimension."""
+    return f"{_SETTLED_OF}{dimension}" if dimension else _SETTLED
 
 
 def cost_name(dimension: str) -> str:
@@ -54,6 +62,32 @@ def cost_of(numbers: Mapping[str, float]) -> AnyCost:
         return numbers["cost"]
     named = (name for name in numbers if name.startswith(_COST_OF))
     return Costs({name.removeprefix(_COST_OF): numbers[name] for name in named})
+
+
+def actual_of(numbers: Mapping[str, float]) -> AnyCost:
+    """Return the cost in `numbers`, corrected by what handlers have settled.
+
+    >>> actual_of({"cost": 14.0, "settled": -4.0}), actual_of({"cost:calls": 2, "settled:calls": 1})
+    (10.0, Costs(calls=3))
+    """
+    estimated = cost_of(numbers)
+    if isinstance(estimated, NUMBERS):
+        return max(0.0, estimated + numbers.get(_SETTLED, 0.0))
+    amounts = {
+        name: max(0.0, estimated.amount(name) + numbers.get(settled_name(name), 0.0))
+        for name in (one.removeprefix(_COST_OF) for one in numbers if one.startswith(_COST_OF))
+    }
+    return Costs(amounts)
+
+
+def stored(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return those of the sums that are added up over all micro-batches."""
+    left_out = ("longest_wait", _SETTLED)
+    return {
+        name: one
+        for name, one in numbers.items()
+        if name not in left_out and not name.startswith(_SETTLED_OF)
+    }
 
 
 def used(limits: Limits, cost: AnyCost, seconds: float, handling: float) -> float | None:
@@ -82,7 +116,7 @@ def used(limits: Limits, cost: AnyCost, seconds: float, handling: float) -> floa
 def schema(dimensions: Iterable[str]) -> str:
     """Return the schema of one task's sums for Spark.
 
-    >>> schema(["a`b"]).split(", ")[-1]
+    >>> schema(["a`b"]).split(", ")[-2]
     '`cost:a``b` double'
     """
     quoted = (name.replace("`", "``") for name in names(dimensions))
@@ -111,6 +145,12 @@ class Sums:
         """Add the cost of a call."""
         amounts = {"": cost} if isinstance(cost, NUMBERS) else cost
         self.add(**{cost_name(dimension): one for dimension, one in amounts.items() if one})
+
+    def settle(self, changes: Mapping[str, float]) -> None:
+        """Add by how much the cost of a call is more than it was charged, in each dimension in
+        which rows or batches cost something."""
+        named = {settled_name(dimension): change for dimension, change in changes.items()}
+        self.add(**{name: change for name, change in named.items() if name in self.numbers})
 
 
 def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BatchAbandonedError
-from dispatcher.events import BATCH_ABANDONED
 from dispatcher.spark._ledger.claims import SendClaim
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
@@ -33,7 +32,7 @@ from dispatcher.spark._rows.cutting import (
 from dispatcher.spark._rows.formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
 from dispatcher.spark._rows.packs import Packer
-from dispatcher.spark._rows.row_costs import RowCosts
+from dispatcher.spark._rows.row_costs import RowCosts, numbers
 from dispatcher.spark._task.delivery import Delivery
 from dispatcher.spark._task.gating import GateSource, Gating
 from dispatcher.spark._task.limit import TaskLimit
@@ -41,7 +40,7 @@ from dispatcher.spark._task.micro_batch_id import MicroBatchId
 from dispatcher.spark._task.outbox import LOOK, Outbox
 from dispatcher.spark._task.progress import Counter, Reporting
 from dispatcher.spark._task.sums import Sums
-from dispatcher.spark.errors import ChangedSinkError, UnusableRowsError
+from dispatcher.spark.errors import ChangedSinkError
 from dispatcher.state import State
 from limiters._support.validation import in_seconds
 
@@ -142,8 +141,6 @@ class Task:
                 max_concurrent_batches=sending.concurrency,
                 max_operation_time=sending.max_operation_time,
             )
-            abandoned = self._delivery.abandoned
-            batcher.add_listener(lambda event: abandoned(event.metadata), BATCH_ABANDONED)
             outbox = Outbox(sending, batcher, self._delivery, self._check_waiting)
             try:
                 self._send_all(batches, outbox)
@@ -169,7 +166,7 @@ class Task:
         outbox.finish()
         self._delivery.check()
         if self.sums.done < self.sums.numbers["rows"]:
-            # The event of an abandoned batch comes slightly later than the end of the wait.
+            # The handler of an abandoned batch has not even begun.
             self._delivery.abandoned(BatchAbandonedError(in_seconds(sending.max_operation_time)))
             self._delivery.check()
 
@@ -232,42 +229,57 @@ class Task:
 
         if self._any_row is not None:
             return self._any_row
-        costs = RowCosts(
-            {name: self._amounts(name, price, group, rows) for name, price in self._prices.items()}
-            | {name: np.concatenate(amounts) for name, amounts in group.costs.items()}
-        )
-        wrong = costs.unusable(self._slots)
-        if wrong is not None:
-            dimension, reason = wrong
-            raise UnusableRowsError(
-                f"the cost{f' of {dimension}' if dimension else ''} of a row of subject "
-                f"{group.sequence!r} in {self._delivery.micro_batch} is {reason} for each row"
-            )
-        return costs
+        refused: dict[int, str] = {}
+        costs = {
+            name: self._amounts(name, price, group, rows, refused)
+            for name, price in self._prices.items()
+        } | {name: np.concatenate(amounts) for name, amounts in group.costs.items()}
+        return RowCosts.checked(costs, refused, self._slots)
 
     def _amounts(
-        self, dimension: str, price: TaskPrice, group: RowGroup, rows: Rows
+        self,
+        dimension: str,
+        price: TaskPrice,
+        group: RowGroup,
+        rows: Rows,
+        refused: dict[int, str],
     ) -> float | np.ndarray[Any, Any]:
-        """Return the costs of the rows in one dimension, or one number for all rows."""
+        """Return the costs of the rows in one dimension, or one number for all rows. Rows for which
+        a function has no number are added to `refused`."""
         import numpy as np
 
-        readable: Sequence[int] | slice = slice(None)
+        readable: Sequence[int] = range(group.size)
         if group.unreadable:
-            readable = [one for one in range(group.size) if one not in group.unreadable]
+            readable = [one for one in readable if one not in group.unreadable]
             rows = self._format.chosen(rows, readable)
         try:
-            found = self._format.costs(rows, price)
-            if isinstance(found, float):
-                return found
-            costs = np.zeros(group.size)
-            costs[readable] = found
-        except Exception as error:  # the user's function raised, or did not return a number
-            of = f" of {dimension}" if dimension else ""
-            raise UnusableRowsError(
-                f"cost{of}, a function of a row, has failed for rows of {group.sequence!r}: "
-                f"{error!r}"
-            ) from error
+            costs_of_rows = self._format.costs(rows, price)
+            if isinstance(costs_of_rows, float):
+                return costs_of_rows
+            found, wrong = numbers(costs_of_rows, dimension)
+        except Exception:  # of some row at least
+            found, wrong = self._one_by_one(dimension, price, rows, len(readable))
+        for index, reason in wrong.items():
+            refused.setdefault(readable[index], reason)
+        costs = np.zeros(group.size)
+        costs[readable] = found
         return costs
+
+    def _one_by_one(
+        self, dimension: str, price: TaskPrice, rows: Rows, count: int
+    ) -> tuple[np.ndarray[Any, Any], dict[int, str]]:
+        """Return the costs of rows of which some have none, and why."""
+        values, wrong = list[Any](), dict[int, str]()
+        of = f" of {dimension}" if dimension else ""
+        for index in range(count):
+            try:
+                cost = self._format.costs(self._format.chosen(rows, [index]), price)
+                values += [cost] if isinstance(cost, float) else cost
+            except Exception as error:  # the user's function raised
+                values.append(0.0)
+                wrong[index] = f"its cost{of}, a function of a row, has raised {error!r}"
+        found, others = numbers(values, dimension)
+        return found, wrong | others
 
     def _hold(self, units: list[Unit], outbox: Outbox) -> None:
         """Put units of subjects that are not registered into the gate. Each such unit is

@@ -14,7 +14,7 @@ from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource
 from dispatcher.spark._task.progress import Counter
-from dispatcher.spark._task.sums import NAMES, cost_of, schema, together, used
+from dispatcher.spark._task.sums import NAMES, actual_of, cost_of, schema, stored, together, used
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._job_description import described, description
@@ -139,8 +139,7 @@ class Sink(StreamOptions, DeliveryOptions):
         sums = together(part.asDict() for part in parts)
         ended = time.monotonic()
         if claim is not None and self._running.redis is not None:
-            totals = {**sums, "micro_batches": 1, "seconds": ended - began}
-            del totals["longest_wait"]
+            totals = {**stored(sums), "micro_batches": 1, "seconds": ended - began}
             finish(self._running.redis, claim, totals)
         summary = self._summary(query, stream, batch_id, sums, began, claimed, ended)
         self._report(summary)
@@ -222,7 +221,8 @@ class Sink(StreamOptions, DeliveryOptions):
         part = None
         if self.limiter is not None and self.limiter.shared_capacity:
             shared = Limits.of(self.limiter.shared_capacity, in_seconds(self.limiter.period))
-            part = used(shared, cost, ended - claimed, sums["handling"] / (sums["calls"] or 1))
+            mean = sums["handling"] / (sums["calls"] or 1)
+            part = used(shared, actual_of(sums), ended - claimed, mean)
         counts = {name: int(sums[name]) for name in NAMES}
         return MicroBatch(
             query=query,

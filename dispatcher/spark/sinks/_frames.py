@@ -91,11 +91,20 @@ def with_costs(
                 f"cost[{dimension!r}]" if dimension else "cost",
                 UNSHOWN,
                 "be a number",
-                f"{named} is a {kind.simpleString()}. Cast it: 'cast({named} as double)'",
+                f"{named} is a {kind.simpleString()}. {_as_number(named, kind)}",
             )
         df = with_own_column(df, names[dimension], columns[dimension].cast("double"))
     costs = {dimension: Expression.column(name) for dimension, name in names.items()}
     return df, costs, list(names.values())
+
+
+def _as_number(named: str, kind: types.DataType) -> str:
+    """Return how a user makes a number of the column `named`."""
+    if isinstance(kind, (types.StringType, types.BooleanType)):
+        return f"Cast it: 'cast({named} as double)'"
+    if isinstance(kind, (types.ArrayType, types.MapType)):
+        return f"Give an expression that is one, such as 'size({named})'"
+    return "Give an expression that is one"
 
 
 def _cost_column(number: int) -> str:

@@ -14,9 +14,9 @@ def cost_in(option: str, text: str) -> float | str | dict[str, float | str]:
     >>> cost_in("cost", "requests=1, tokens=size/4")
     {'requests': 1.0, 'tokens': 'size/4'}
     """
-    return (
-        {name: _price(one) for name, one in _parts(option, text)} if "=" in text else _price(text)
-    )
+    if "=" not in text:
+        return _price(text)
+    return {name: _price(one) for name, one in _parts(option, text, "requests=1, tokens=size/4")}
 
 
 def amounts_in(option: str, text: str) -> float | dict[str, float]:
@@ -27,16 +27,16 @@ def amounts_in(option: str, text: str) -> float | dict[str, float]:
     """
     if "=" not in text:
         return _number(option, text)
-    return {name: _number(option, one) for name, one in _parts(option, text)}
+    return {name: _number(option, one) for name, one in _parts(option, text, "requests=1, calls=1")}
 
 
-def _parts(option: str, text: str) -> list[tuple[str, str]]:
+def _parts(option: str, text: str, example: str) -> list[tuple[str, str]]:
     """Return the pairs of a name and a value in `text`. ArgumentError if a name occurs twice."""
     parts = []
     for part in text.split(","):
         name, separator, value = (one.strip() for one in part.partition("="))
         if not (name and separator and value):
-            raise ArgumentError(option, text, "be like 'requests=1, tokens=size/4'")
+            raise ArgumentError(option, text, f"be like {example!r}")
         parts.append((name, value))
     if len(dict(parts)) < len(parts):
         raise ArgumentError(option, text, "name each dimension once")
@@ -44,14 +44,19 @@ def _parts(option: str, text: str) -> list[tuple[str, str]]:
 
 
 def _price(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return float(text) if _is_number(text) else text
 
 
 def _number(option: str, text: str) -> float:
+    if not _is_number(text):
+        raise ArgumentError(option, text, "be a number")
+    return float(text)
+
+
+def _is_number(text: str) -> bool:
+    """Whether `text` is a number in the digits 0 to 9."""
     try:
-        return float(text)
+        float(text)
     except ValueError:
-        raise ArgumentError(option, text, "be a number") from None
+        return False
+    return text.isascii()

@@ -7,7 +7,7 @@ choose the task to which Spark gives a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -72,7 +72,17 @@ def _in_camel_case(name: str) -> str:
 LIMIT = _named(LimiterConfig, url="redis", name="limit")
 SENDING = _named(FormatOptions)
 IN_ORDER = ("subject", "time", "order", "pack")
-ORDER = {name: option for name, option in _named(OrderOptions).items() if name in IN_ORDER}
+ORDER = {
+    name: replace(
+        option,
+        help='"subject" keeps the rows of a subject in order, "global" all rows of a task: then a '
+        "batch holds rows of several subjects in order of time",
+    )
+    if name == "order"
+    else option
+    for name, option in _named(OrderOptions).items()
+    if name in IN_ORDER
+}
 OWN = {
     "cost": "of a row: a number, or an expression of columns, such as `size / 4`; where the limit "
     "has several dimensions, `requests=1, tokens=size / 4`",

@@ -21,7 +21,11 @@ from pyspark.sql import DataFrame, functions
 from dispatcher.spark.stateful._columns import TimeColumn, canonical
 from dispatcher.spark.stateful._parcels import Parcels
 
-SUBJECT, ROWS, INVALID, LATEST = "subject", "rows", "invalid", "latest"
+SUBJECT, ROWS, LATEST = "subject", "rows", "latest"
+INVALID = "invalid"
+_OBJECT = np.dtype(object)
+_ROWS_PLACE = 1
+"""The place of ROWS among the columns of `Parting`."""
 _CLOCK = pa.timestamp("us", "UTC")
 _MOST_ROWS = 100_000
 _MOST_BYTES = 32 * 2**20
@@ -30,7 +34,9 @@ _MOST_BYTES = 32 * 2**20
 class Parting:
     """A function for mapInArrow that takes rows and returns a parcel for each subject among them.
 
-    Rows that have null or NaN in one of `needed` are left out and counted, or raise ValueError.
+    Rows that have null or NaN in one of `needed` are left out, or raise ValueError. Their number is
+    the header of a parcel without rows, which belongs to no subject. It has no column of its own:
+    Spark makes a pandas Series of each column for each subject, which takes longer than all rows.
 
     The rows of a parcel are in order of `time`, if there is one.
 
@@ -80,21 +86,18 @@ class Parting:
                 firsts.append(begin)
                 parts.append(parcels.pack(b"", kept.slice(begin, end - begin)))
         subjects = kept.column(self.subject).take(pa.array(firsts, pa.int64()))
-        counts = [0] * len(parts)
-        latest: list[int | None] = [None] * len(parts)
         if invalid:
-            counts.append(invalid)
-            latest.append(None)
+            parts.append(parcels.pack(b"%d" % invalid, parcels.none))
+        latest: list[int | None] = [None] * len(parts)
         if self.clock is not None and (at := self._latest(rows, self.clock)) is not None:
-            counts.append(0)
+            parts.append(None)
             latest.append(at)
-        of_none = len(counts) - len(parts)
+        of_none = len(parts) - len(subjects)
         columns = [
             pa.concat_arrays([subjects, pa.nulls(of_none, subjects.type)]),
-            pa.array(parts + [None] * of_none, pa.binary()),
-            pa.array(counts, pa.int64()),
+            pa.array(parts, pa.binary()),
         ]
-        names = [SUBJECT, ROWS, INVALID]
+        names = [SUBJECT, ROWS]
         if self.clock is not None:
             columns.append(pa.array(latest, pa.int64()).cast(_CLOCK))
             names.append(LATEST)
@@ -154,7 +157,7 @@ def result(names: pd.Index, closed: bytes | None, counts: list[int]) -> pd.DataF
     """Return the result of a stateful function for one subject."""
     # This frame is made for each subject. Its values are objects, although most are numbers, so
     # that pandas neither checks nor copies them. Spark converts each column to its type.
-    return pd.DataFrame(np.array([[closed, *counts]], object), columns=names, dtype=object)
+    return pd.DataFrame(np.array([[closed, *counts]], object), columns=names, dtype=_OBJECT)
 
 
 def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.RecordBatch], int]:
@@ -162,8 +165,15 @@ def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.
     rows: list[pa.RecordBatch] = []
     invalid = 0
     for frame in frames:
-        rows += [parcels.unpack(data)[1] for data in frame[ROWS] if data is not None]
-        invalid += sum(frame[INVALID].tolist())
+        # The column by its name would be a Series, which takes longer to make than to read.
+        for data in frame.to_numpy()[:, _ROWS_PLACE]:
+            if data is None:
+                continue
+            left_out, of_subject = parcels.unpack(data)
+            if left_out:
+                invalid += int(left_out)
+            else:
+                rows.append(of_subject)
     return rows, invalid
 
 
@@ -177,7 +187,7 @@ def stateful(
 ) -> DataFrame:
     """Return the parcels, one for each subject, that `step` makes of the rows of `df`."""
     kind = df.schema[parting.subject].dataType.simpleString()
-    schema = f"{SUBJECT} {kind}, {ROWS} BINARY, {INVALID} BIGINT"
+    schema = f"{SUBJECT} {kind}, {ROWS} BINARY"
     if parting.clock is None:
         parted = df.mapInArrow(parting, schema)
     else:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.state import GroupState
 from dispatcher.builders import Batch, EventTimeBuilder
 from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, result
 from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn, names
-from dispatcher.spark.stateful._in_order import in_order
+from dispatcher.spark.stateful._in_order import Numbers, in_order
 from dispatcher.spark.stateful._parcels import Parcels, compact
 from dispatcher.spark.stateful._rules import Row, Rule
 
@@ -102,7 +102,7 @@ class OpenBatches:
             self.builder = of.rule.builder(fields)
         else:
             saved, rows = parcels.unpack(bytes(state))
-            self._hold(rows)
+            self._hold(rows, of.time.numbers(rows.column(of.time.name)))
             which = itertools.count()
             self.builder = EventTimeBuilder.load(saved, decode=lambda _: next(which), **fields)
         self._before = (self.builder.duplicates, self.builder.dropped)
@@ -112,9 +112,8 @@ class OpenBatches:
         arrivals all rows arrive at `now`."""
         closed: list[Batch[Row]] = []
         if rows:
-            new, arrivals = self._in_order(joined(rows))
             first = len(self._keys)
-            self._hold(new)
+            arrivals = self._hold_in_order(joined(rows))
             messages = range(first, len(self._keys))
             nows = [now] * len(messages) if arrivals is None else arrivals
             closed += self.builder.add_many(messages, nows)
@@ -122,9 +121,9 @@ class OpenBatches:
             closed += self.builder.advance(now)
         return closed
 
-    def _in_order(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Any] | None]:
-        """Return the rows in the order in which they came, and when each came, if there are
-        arrivals."""
+    def _hold_in_order(self, rows: pa.RecordBatch) -> list[Any] | None:
+        """Append rows to those that are held, in the order in which they came. Return when each
+        came, if there are arrivals."""
         of = self._of
         arrivals = None
         if of.arrival is not None:
@@ -132,16 +131,16 @@ class OpenBatches:
         times = of.time.numbers(rows.column(of.time.name))
         order = in_order(arrivals, times, rows.column(of.key), rows)
         if order is not None:
-            rows = rows.take(pa.array(order))
+            rows, times = rows.take(pa.array(order)), times[order]
             arrivals = None if arrivals is None else arrivals[order]
-        return rows, None if arrivals is None else arrivals.tolist()
+        self._hold(rows, times)
+        return None if arrivals is None else arrivals.tolist()
 
-    def _hold(self, rows: pa.RecordBatch) -> None:
-        """Append rows to those that are held."""
-        of = self._of
+    def _hold(self, rows: pa.RecordBatch, times: Numbers) -> None:
+        """Append rows, whose times are `times`, to those that are held."""
         self._rows.append(rows)
-        self._keys += names(rows.column(of.key))
-        self._times += of.time.numbers(rows.column(of.time.name)).tolist()
+        self._keys += names(rows.column(self._of.key))
+        self._times += times.tolist()
 
     def flush(self) -> list[Batch[Row]]:
         """Close all batches and return them."""
@@ -176,27 +175,38 @@ class OpenBatches:
 
     def closed(self, batches: list[Batch[Row]]) -> bytes:
         """Return a parcel of closed batches, which `Batches` opens."""
-        members = [row for batch in batches for row in batch.messages]
+        members = list(itertools.chain.from_iterable([batch.messages for batch in batches]))
         rows = self._taken(members)
+        starts = [batch.start for batch in batches]
+        ends = [batch.end for batch in batches]
+        sizes = [len(batch.messages) for batch in batches]
         header = {
-            "starts": [batch.start for batch in batches],
-            "ends": [batch.end for batch in batches],
-            "sizes": [len(batch.messages) for batch in batches],
-            "ids": self._ids(batches, members, rows),
+            "starts": starts,
+            "ends": ends,
+            "sizes": sizes,
+            "ids": self._ids(starts, ends, sizes, members, rows),
         }
         return self._parcels.pack(compact(header), rows)
 
     def _ids(
-        self, batches: list[Batch[Row]], members: list[Row], rows: pa.RecordBatch
+        self,
+        starts: list[Any],
+        ends: list[Any],
+        sizes: list[int],
+        members: list[Row],
+        rows: pa.RecordBatch,
     ) -> list[str]:
-        """Return ids of batches, which are unique and the same in every replay."""
-        subject = rows.column(self._of.subject)[0].as_py()
-        keys, times = _at(members, self._keys), _at(members, self._times)
-        messages = list(zip(keys, times, strict=True))
-        ids, end = [], 0
-        for batch in batches:
-            begin, end = end, end + len(batch.messages)
-            facts = repr((subject, batch.start, batch.end, messages[begin:end]))
+        """Return ids of batches, which are unique and the same in every replay: a digest of the
+        representation of (subject, start, end, [(key, time), ...])."""
+        subject = repr(rows.column(self._of.subject)[0].as_py())
+        keys, times = self._keys, self._times
+        # One text for each message takes less time than the representation of a list of tuples.
+        messages = [f"({keys[row]!r}, {times[row]!r})" for row in members]
+        ids, begin = [], 0
+        for start, end, size in zip(starts, ends, sizes, strict=True):
+            inside = ", ".join(messages[begin : begin + size])
+            begin += size
+            facts = f"({subject}, {start!r}, {end!r}, [{inside}])"
             ids.append(hashlib.blake2b(facts.encode(), digest_size=16).hexdigest())
         return ids
 
@@ -212,12 +222,6 @@ class OpenBatches:
 
 def _in_a_row(rows: list[Row]) -> bool:
     return rows == list(range(rows[0], rows[0] + len(rows)))
-
-
-def _at(rows: list[Row], values: list[Any]) -> list[Any]:
-    if _in_a_row(rows):
-        return values[rows[0] : rows[0] + len(rows)]
-    return [values[row] for row in rows]
 
 
 class Batches:

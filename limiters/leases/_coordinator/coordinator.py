@@ -154,8 +154,7 @@ class Coordinator:
         limit, created = self._open(request.terms, server, now, token)
         limit.now = max(limit.now, now)
         limit.resize()
-        self._notice_gap(limit, token)
-        self._collect(limit, token)
+        seen = self._notice_gap(limit, token) + self._collect(limit, token)
         record = limit.records.get(request.instance)
         if record is not None and request.seq < record.seq:
             return Reply(Kind.STALE)
@@ -172,7 +171,7 @@ class Coordinator:
         if not request.terms.agrees(limit.terms):
             return self._refuse(limit, request, uncertain)
         if again and record is not None:
-            if record.given_is_lost or not self._divide(limit, token):
+            if record.given_is_lost or not self._divide(limit, seen, token):
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
             return self._answer(limit, request, record, 0, again=True, created=created)
         known = record is not None
@@ -185,7 +184,7 @@ class Coordinator:
         limit.deleted = False
         passed = limit.now - limit.last
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-        if not self._divide(limit, token):
+        if not self._divide(limit, seen, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
@@ -219,39 +218,45 @@ class Coordinator:
         nonce = limit.nonce if uncertain else ""
         return Reply(Kind.REFUSED, nonce=nonce, terms=limit.terms)
 
-    def _notice_gap(self, limit: Limit, token: str) -> None:
+    def _notice_gap(self, limit: Limit, token: str) -> int:
         """If no request has confirmed the time since the last one, another server may have been in
-        charge: instances whose leases it may have renewed are not given up before those end."""
+        charge: instances whose leases it may have renewed are not given up before those end.
+        Returns at how many instances it has looked."""
+        seen = 0
         if limit.now - limit.last > 2 * limit.interval or self._swallowed:
-            self._collect(limit, token)
+            seen = self._collect(limit, token)
             certainty.note_gap(limit)
+        return seen
 
     # Who holds what.
 
-    def _collect(self, limit: Limit, token: str) -> None:
+    def _collect(self, limit: Limit, token: str) -> int:
         """Gives up instances that were silent for too long; takes back what was missing. When
-        something is due, requests look through some of the instances each, until all were seen."""
+        something is due, requests look through some of the instances each, the last ones first,
+        until all were seen. Returns at how many it has looked."""
         if limit.now < limit.due:
-            return
+            return 0
         if limit.collected == 0:
             limit.next_due = LATEST
-        start = limit.collected
-        some = list(limit.records.items())[start : start + MOST_VISITS]
+        end = len(limit.records) - limit.collected
+        start = max(0, end - MOST_VISITS)
+        some = list(limit.records.items())[start:end]
         if len(some) == len(limit.records) and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
-            return
+            return 0
         for bound in limit.bounds:
             bound.pool += sum(units for back, units in bound.returning if back <= limit.now)
             bound.returning = [one for one in bound.returning if one[0] > limit.now]
             limit.next_due = min([limit.next_due, *(back for back, _ in bound.returning)])
-        for name, record in some:
+        visited = limit.visited
+        for place, (name, record) in enumerate(some, start):
             for at, bound in enumerate(limit.bounds):
                 if certainty.returns_at(limit, record, at) <= limit.now:
                     bound.pool += record.holdings[at].units
                     record.holdings[at].units = 0
             if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
-                limit.visited -= limit.collected < limit.visited
+                limit.visited -= place < visited
             else:
                 limit.next_due = min(limit.next_due, self._due(limit, record))
                 limit.collected += 1
@@ -260,6 +265,7 @@ class Coordinator:
             limit.due = limit.next_due if limit.next_due < LATEST else span
             limit.collected = 0
         limit.queue = [one for one in limit.queue if one.instance in limit.records]
+        return len(some)
 
     def _due(self, limit: Limit, record: Record) -> int:
         """When something of an instance comes back, if it is silent from now on."""
@@ -367,10 +373,10 @@ class Coordinator:
 
     # Shares.
 
-    def _divide(self, limit: Limit, token: str) -> bool:
-        """Goes on with the division. False if what is stored did not agree, so that everything was
-        forgotten."""
-        if division.go_on(limit):
+    def _divide(self, limit: Limit, seen: int, token: str) -> bool:
+        """Goes on with the division, after a look at `seen` instances. False if what is stored did
+        not agree, so that everything was forgotten."""
+        if division.go_on(limit, seen):
             return True
         certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
         return False

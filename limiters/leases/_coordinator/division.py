@@ -20,12 +20,16 @@ from limiters.leases._format import (
 )
 
 
-def go_on(limit: Limit) -> bool:
+def go_on(limit: Limit, looked_at: int) -> bool:
     """Goes on with the division: visits some more instances. At the end of a round levels, queue
     and slots follow from what all instances add up to; a limit of few instances has several rounds
     in each request, until nothing changes. False if amounts do not sum to the whole.
+
+    `looked_at` is the number of instances that this request has looked at before: two of these
+    stand for a visit, so that no request takes long.
     """
-    visits = max(LEAST_VISITS, min(MOST_VISITS, VISITS_PER_MS * (limit.now - limit.shares_at)))
+    most = min(MOST_VISITS - looked_at // 2, VISITS_PER_MS * (limit.now - limit.shares_at))
+    visits = max(LEAST_VISITS, most)
     limit.shares_at = limit.now
     everyone, is_whole = list(limit.records.items()), False
     orders = _orders(limit)

@@ -7,11 +7,8 @@ local records = state.records
 local function parts_of(record, on_permits)
   local units = on_permits and limit.fair_units or limit.level_units
   local weights = on_permits and limit.fair_weights or limit.level_weights
-  local scale, scarcest, most = shares.scale(permits.demand_of(record), units, weights)
-  local parts = {}
-  for b, one in ipairs(record.bounds) do
-    parts[b] = shares.part(one.need, b, scale, scarcest, most)
-  end
+  local demand = permits.demand_of(record)
+  local parts, _, scarcest = shares.parts(demand, shares.scale(demand, units, weights))
   return parts, scarcest
 end
 
@@ -49,9 +46,8 @@ local function visit(name, record, has_lots, orders)
   elseif limit.apart then
     shares.fill(limit.level_fillings, demand, limit.level_units, limit.level_weights, orders.level)
   end
-  for b, bound in ipairs(limit.bounds) do
-    local need = demand.needs[b]
-    local share = floor(parts[b])
+  for b = 1, #parts do
+    local bound, need, share = limit.bounds[b], demand.needs[b], floor(parts[b])
     bound.sum_needs, bound.sum_shares = bound.sum_needs + need, bound.sum_shares + share
     if on_permits then
       bound.sum_aside = bound.sum_aside + share
@@ -157,9 +153,11 @@ local function read_some(seen, place, most)
 end
 
 -- Goes on with the division: visits some more instances; `own` is the record of the calling one, as it
--- is now. False if something cannot be read, or amounts do not sum to the whole.
-function division.go_on(own)
-  local visits = max(LEAST_VISITS, min(MOST_VISITS, VISITS_PER_MS * (limit.now - limit.shares_at)))
+-- is now, and `looked_at` the number of those that this request has looked at before: two of these
+-- stand for a visit. False if something cannot be read, or amounts do not sum to the whole.
+function division.go_on(own, looked_at)
+  local most = min(MOST_VISITS - floor(looked_at / 2), VISITS_PER_MS * (limit.now - limit.shares_at))
+  local visits = max(LEAST_VISITS, most)
   limit.shares_at = limit.now
   local seen, is_whole, held = {}, false, certainty.zeros()
   local orders, is_short = orders_of(), permits.is_short()
@@ -181,8 +179,10 @@ function division.go_on(own)
     end
     local record = seen[place] or own
     visit(record == own and own_name or record.name, record, is_short and has_slots, orders)
-    for b, one in ipairs(record.bounds) do
-      held[b] = held[b] + one.units
+    if is_whole then
+      for b = 1, #held do
+        held[b] = held[b] + record.bounds[b].units
+      end
     end
     limit.visited = place + 1
     if limit.visited == limit.instances then
@@ -204,7 +204,7 @@ end
 local function whole_batches(record, units)
   for b, one in ipairs(record.bounds) do
     if one.piece > 0 and limit.fair_weights[b] ~= 0 and not limit.bounds[b].slots then
-      local worth = state.worth(limit.bounds[b])
+      local worth = limit.bounds[b].worth
       local number = units[b] * worth / one.piece
       if number < WHOLE_BATCHES then
         units[b] = min(UNITS, ceil(floor(number + 1e-9) * one.piece / worth))

@@ -212,21 +212,39 @@ def test_costs_of_columns_and_of_tasks_are_charged_together(
     assert sums["cost:requests"] == sum(row["time"] for row in given)
 
 
-@pytest.mark.parametrize(
-    ("cost", "message"),
-    [
-        ({"tokens": lambda row: -1}, "cost of tokens of a row of subject 's000' .* negative"),
-        ({"calls": lambda row: 0.5}, "cost of calls of a row of subject 's000' .* not whole"),
-        ({"tokens": lambda row: 1 / 0}, "cost of tokens, a function of a row, has failed"),
-        ({"tokens": lambda row: "many"}, "cost of tokens, a function of a row, has failed"),
-    ],
-)
-def test_a_cost_that_cannot_be_charged_fails_the_task_and_names_the_dimension(
-    cost: dict[str, Any], message: str, shared_redis: EmbeddedRedis
+def cannot(row: dict[str, Any]) -> float:
+    return 1 / 0 if row["n"] == 1 else 1
+
+
+UNUSABLE: list[tuple[dict[str, Any], str]] = [
+    ({"tokens": lambda row: -(row["n"] == 1)}, "its cost of tokens is -1, and a cost is a number"),
+    ({"calls": lambda row: 0.5 * (row["n"] == 1)}, "its cost of calls is 0.5, and a number of"),
+    ({"tokens": cannot}, "its cost of tokens, a function of a row, has raised ZeroDivisionError"),
+    ({"tokens": lambda row: "7" if row["n"] == 1 else 7}, "its cost of tokens is '7', which is"),
+    ({"tokens": lambda row: None if row["n"] == 1 else 7}, "its cost of tokens is None, which is"),
+]
+
+
+@pytest.mark.parametrize(("cost", "reason"), UNUSABLE)
+@pytest.mark.parametrize("packed", [True, False])
+def test_k2_a_row_whose_cost_cannot_be_charged_is_a_dead_letter_or_fails_the_task(
+    cost: dict[str, Any], reason: str, packed: bool, shared_redis: EmbeddedRedis
 ) -> None:
-    limit = limiter(shared_redis, "wrong")
-    with pytest.raises(UnusableRowsError, match=message):
-        run(Handler(), rows(2), cost=cost, limiter=limit, batch_cost={"calls": 1})
+    given, handler, dead = rows(3, each=3), Handler(), list[tuple[Any, ...]]()
+
+    def take_dead(batch: list[Any], context: Context) -> None:
+        dead.append(([row["n"] for row in batch], context.reason))
+
+    options: dict[str, Any] = {"cost": cost, "batch_cost": {"calls": 1}, "packed": packed}
+    options["limiter"] = limiter(shared_redis, "wrong")
+    run(handler, given, dead_letters=take_dead, **options)
+
+    ((numbers, found),) = dead
+    assert numbers == [1]
+    assert found.startswith(reason)
+    assert sorted(n for batch in handler.batches for n in batch) == [0, 2, 3, 4, 5, 6, 7, 8]
+    with pytest.raises(UnusableRowsError, match=f"a row of subject 's000' in .*: {reason}"):
+        run(Handler(), given, **options)
 
 
 def test_v7_a_batch_that_no_longer_fits_one_dimension_fails_with_its_name(

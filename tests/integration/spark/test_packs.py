@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tenacity.stop import stop_after_attempt
 from tenacity.wait import wait_fixed
 
 from dispatcher.errors import TooExpensiveError
@@ -180,12 +181,18 @@ def test_the_log_hints_once_a_query_that_a_batch_of_several_has_no_single_subjec
     ]
 
 
-def test_log_lines_of_an_executor_name_the_handler(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_an_executor_name_the_handler_the_rows_and_the_subjects(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with pytest.raises(BatchFailedError):
-        run(never_takes, rows("ab"))
+        run(never_takes, rows("ab"), retry=(wait_fixed(0), stop_after_attempt(2)))
 
-    (line,) = caplog.messages
-    assert line.startswith("a batch of Watcher(tests.integration.spark.test_packs:never_takes) fai")
+    batch = "a batch of 4 rows of 2 subjects, 'a' to 'b', in micro-batch 1 of query 'orders'"
+    handler = "handler tests.integration.spark.test_packs:never_takes"
+    assert caplog.messages == [
+        f"{batch} ({handler}, attempt 1) failed: RuntimeError('not liked'); it is tried again",
+        f"{batch} ({handler}, attempt 2) failed: RuntimeError('not liked'); it is given up",
+    ]
 
 
 def never_takes(batch: list[Any]) -> None:

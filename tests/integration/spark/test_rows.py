@@ -162,7 +162,7 @@ def test_a_partial_failure_with_rows_of_other_batches_fails_the_whole_batch() ->
 
 
 def test_without_dead_letters_a_partial_failure_fails_the_task() -> None:
-    with pytest.raises(BatchFailedError, match="failed for good after 1 attempts"):
+    with pytest.raises(BatchFailedError, match="failed for good after 1 attempt: "):
         run(Partly({2}).__call__, table([1, 2]))
 
 
@@ -384,6 +384,9 @@ def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
 
 
 def test_the_error_names_a_cost_that_fails() -> None:
-    for cost in (lambda row: row["nothing"], lambda row: "much"):
-        with pytest.raises(UnusableRowsError, match="cost, a function of a row, has failed for ro"):
+    for cost, reason in (
+        (lambda row: row["nothing"], r"its cost, a function of a row, has raised KeyError"),
+        (lambda row: "much", "its cost is 'much', which is not a number"),
+    ):
+        with pytest.raises(UnusableRowsError, match=f"a row of subject 'a' in .*: {reason}"):
             run(lambda rows: None, table([1]), cost=cost)

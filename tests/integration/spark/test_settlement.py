@@ -16,6 +16,7 @@ from dispatcher.outcomes import PartialFailure
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.settlement import RowSettlements
+from dispatcher.spark._task.sums import actual_of, cost_of, stored
 from dispatcher.spark.context import Context
 from limiters import ArgumentError, LimiterConfig
 from limiters._costs import Costs
@@ -90,6 +91,38 @@ def test_z_numbers_can_be_settled_if_the_limit_has_one_dimension(
         context.settle(2, rows=batch[5:])
 
     sent(shared_redis, "one", settle, limiter=limiter, cost=5, batch_cost=0)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_z_the_sums_have_the_charges_and_the_actual_costs(
+    is_async: bool, shared_redis: EmbeddedRedis
+) -> None:
+    def settle(batch: list[Any], context: Context) -> None:
+        first, *others = context.subjects
+        context.settle({"tokens": 3}, subject=first)
+        for one in others:
+            context.settle({"tokens": 0}, subject=one)
+        if context.attempt == 1 and batch[0]["n"] == 0:
+            raise RuntimeError("this attempt counts, too")
+
+    async def settle_async(batch: list[Any], context: Context) -> None:
+        settle(batch, context)
+
+    limiter = LimiterConfig(
+        url=shared_redis.url, name="sums", shared_capacity=MANY, lease_time=1.0, max_interval=0.1
+    )
+    sums = run(
+        settle_async if is_async else settle,
+        ROWS,
+        limiter=limiter,
+        cost={"tokens": 5},
+        batch_cost={"requests": 1, "calls": 1},
+        retry=wait_fixed(0),
+    )
+
+    assert cost_of(sums) == {"requests": 11, "tokens": 11 * 50, "calls": 11}
+    assert actual_of(sums) == {"requests": 11, "tokens": 11 * 3, "calls": 11}
+    assert not any(name.startswith("settled") for name in stored(sums))
 
 
 def test_z_rows_of_arrow_are_settled_by_their_numbers(shared_redis: EmbeddedRedis) -> None:

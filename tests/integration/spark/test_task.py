@@ -133,6 +133,25 @@ def test_k2_a_handler_that_does_not_return_fails_the_task_and_its_rows_are_not_l
         run(handler, None, shape, max_operation_time=1)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_k2_a_wait_for_redis_does_not_count_against_the_time_of_a_handler(is_async: bool) -> None:
+    with EmbeddedRedis() as redis:
+        claim, url = claimed(redis.url, lease=60), redis.url
+
+        def pauses_redis(batch: list[Any], context: Context) -> None:
+            if context.subject == "a" and batch[0]["n"] == 0:
+                with Redis.from_url(url) as client:
+                    client.client_pause(2_000)
+
+        async def pauses_on_a_loop(batch: list[Any], context: Context) -> None:
+            pauses_redis(batch, context)
+
+        handler = pauses_on_a_loop if is_async else pauses_redis
+        sums = run(handler, claim, max_operation_time=1)
+
+    assert sums["sent_rows"] == sums["rows"]
+
+
 def test_k7_no_task_takes_over_from_a_hanging_handler_before_its_lease_ends(
     shared_redis: EmbeddedRedis,
 ) -> None:

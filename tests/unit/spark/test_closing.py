@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import BinaryType, StructType
 
-from dispatcher.spark.stateful._by_subject import INVALID, ROWS, Opening
+from dispatcher.spark.stateful._by_subject import ROWS, SUBJECT, Opening
 from dispatcher.spark.stateful._closing import Batches, SubjectClosing
 from dispatcher.spark.stateful._columns import TimeColumn
 from dispatcher.spark.stateful._options import EventTimeOptions
@@ -63,7 +63,7 @@ class Subject:
             return []
         rows = pa.RecordBatch.from_pylist(list(map(self.row, messages)), schema=self.schema)
         parcel = Parcels(self.schema).pack(b"", rows)
-        frames = [pd.DataFrame({ROWS: [parcel], INVALID: [0]})] if messages else []
+        frames = [pd.DataFrame({SUBJECT: ["x"], ROWS: [parcel]})] if messages else []
         state: Any = GroupState(
             (self.state,),  # type: ignore[arg-type]
             now_ms,

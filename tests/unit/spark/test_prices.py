@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from dispatcher.spark._options import for_tasks, prices_of
 from dispatcher.spark._prices import Prices
 from dispatcher.spark._rows.expressions import Expression
 from dispatcher.spark._rows.next_fit import next_fit
-from dispatcher.spark._rows.row_costs import RowCosts
+from dispatcher.spark._rows.row_costs import RowCosts, numbers
 from dispatcher.spark._task.sums import Sums, cost_of, names, together
 from limiters import ArgumentError
 from limiters._costs import Costs
@@ -180,21 +181,38 @@ def test_reach_ends_where_one_dimension_is_full(
 
 
 @pytest.mark.parametrize(
-    ("amounts", "message"),
+    ("dimension", "cost", "reason"),
     [
-        ({"a": np.array([1.0, np.nan])}, "null, negative or not finite"),
-        ({"a": np.array([1.0, -1.0])}, "null, negative or not finite"),
-        ({"a": np.inf}, "null, negative or not finite"),
-        ({"a": np.array([1.5])}, "not whole"),
+        ("a", np.nan, "its cost of a is null or NaN, and a number of calls in flight is whole"),
+        ("b", np.nan, "its cost of b is null or NaN, and a cost is a number of zero or more"),
+        ("b", -1.0, "its cost of b is -1, and a cost is a number of zero or more"),
+        ("b", np.inf, "its cost of b is inf, and a cost is a number of zero or more"),
+        ("a", 1.5, "its cost of a is 1.5, and a number of calls in flight is whole"),
+        ("", -2e6, "its cost is -2e+06, and a cost is a number of zero or more"),
     ],
 )
-def test_costs_that_cannot_be_charged_are_found(amounts: dict[str, Any], message: str) -> None:
-    found = RowCosts({"b": 0.5, **amounts}).unusable({"a"})
+def test_rows_whose_cost_cannot_be_charged_are_refused(
+    dimension: str, cost: float, reason: str
+) -> None:
+    costs = RowCosts.checked({dimension: np.array([1.0, cost]), "c": 0.5}, {}, {"a"})
 
-    assert found is not None
-    assert found[0] == "a"
-    assert found[1].startswith(message)
-    assert RowCosts({"a": np.array([2.0]), "b": 0.5}).unusable({"a"}) is None
+    assert costs.refused == {1: reason}
+    assert costs.column(dimension, range(2)) == [1, 0]
+    assert RowCosts.checked({"a": np.array([2.0]), "b": 0.5}, {}, {"a"}).refused == {}
+
+
+def test_what_a_function_of_a_row_returns_is_a_number_of_any_type_and_no_text() -> None:
+    found, refused = numbers([1, 2.5, Decimal("0.5"), "7", None, True], "tokens")
+
+    assert found.tolist() == [1, 2.5, 0.5, 0, 0, 1]
+    assert refused == {
+        3: "its cost of tokens is '7', which is not a number",
+        4: "its cost of tokens is None, which is not a number",
+    }
+    assert numbers(["7", "8"], "")[1] == {
+        0: "its cost is '7', which is not a number",
+        1: "its cost is '8', which is not a number",
+    }
 
 
 @given(
