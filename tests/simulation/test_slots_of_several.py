@@ -40,7 +40,7 @@ class Calls:
         return self.piece * 20
 
     def went(self, cost: AnyCost, now: float) -> None:
-        """It never ends."""
+        """The backlog stays, whatever went."""
 
 
 class Fleet:
@@ -55,7 +55,7 @@ class Fleet:
             capacity=self.limits, factor=50, seed=1, lease_time=LEASE, interval=INTERVAL
         )
         self.parts: list[str] = []
-        """Who held a part of what a call takes, and when."""
+        """Instances that held a part of what a call takes, and the time."""
         self.cluster.listeners.append(self._heard)
         for number, work in enumerate(works):
             self.cluster.add(f"i{number}", work)
