@@ -109,7 +109,7 @@ class Several(Weather):
 
 
 class SeveralSlots(Several):
-    """The same, where a call may take several slots."""
+    """Limits of several bounds, where a call may take several slots."""
 
     def _cost(self) -> dict[str, float] | float:
         cost, slots = super()._cost(), [one.capacity for one in self.limited if one.slots]
