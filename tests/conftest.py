@@ -6,10 +6,12 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
+from functools import wraps
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from redis.connection import AbstractConnection
 
 from dispatcher.metrics._cluster.cluster import ClusterCollector
 from dispatcher.registration import RedisEntityStore
@@ -50,6 +52,21 @@ def _ports() -> Iterator[None]:
     """A server of a test that is down keeps its port: no server of another test is given it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedded, "free_port", own_port)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_clients() -> Iterator[None]:
+    """The tests' own clients, whose urls say nothing else, would give a server up after the 5 s of
+    redis-py: on a busy machine its process may have to wait for longer."""
+    connect = AbstractConnection.__init__
+
+    @wraps(connect)
+    def patient(self: AbstractConnection, *given: Any, **options: Any) -> None:
+        connect(self, *given, **({"socket_timeout": LONG} | options))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AbstractConnection, "__init__", patient)
         yield
 
 

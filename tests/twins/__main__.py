@@ -19,6 +19,7 @@ from limiters.embedded import EmbeddedRedis
 from tests.simulation import trials
 from tests.twins.history import HISTORIES
 from tests.twins.stores import Scripts
+from tests.waiting import LONG
 
 EACH = {"short": 60, "contention": 40, "bounds": 90, "long bounds": 30}
 """Half of all histories use limits with several bounds."""
@@ -59,7 +60,7 @@ _scripts: list[Scripts] = []
 def connect(urls: Any) -> None:
     """Use one of these servers in this process from now on."""
     trials.ignore_interrupts()
-    _scripts[:] = [Scripts(Redis.from_url(urls.get()))]
+    _scripts[:] = [Scripts(Redis.from_url(urls.get(), socket_timeout=LONG))]
 
 
 def judge(name: str, seed: int) -> tuple[int, str]:
