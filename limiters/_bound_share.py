@@ -364,10 +364,14 @@ class SlotShare(BoundShare):
 
     ledger: SlotLedger
 
-    def __init__(self, terms: BoundTerms, bound: Bound, freed: Callable[[], object]) -> None:
+    def __init__(
+        self, terms: BoundTerms, bound: Bound, lately: float, freed: Callable[[], object]
+    ) -> None:
         super().__init__(terms, bound)
         self.ledger = SlotLedger(0, strict=bound.strict, freed=freed)
         self._peaks: deque[float] = deque([0.0], maxlen=PEAK_REQUESTS)
+        self._sampled_at, self._runs, self._ran_for = 0.0, False, 0.0
+        self._ran_lately = Recent(lambda: self._ran_for, lately)
 
     @property
     def usable(self) -> float:
@@ -378,7 +382,11 @@ class SlotShare(BoundShare):
         return self.settle(held, now) or float(max(1, self.reply.share))
 
     def sample(self, now: float) -> None:
-        self._peaks[-1] = max(self._peaks[-1], self.ledger.spent(now))
+        taken = self.ledger.spent(now)
+        self._peaks[-1] = max(self._peaks[-1], taken)
+        self._ran_for += (now - self._sampled_at) * self._runs
+        self._sampled_at, self._runs = now, taken > 0
+        self._ran_lately.sample(now)
 
     def spent(self, now: float) -> float:
         self.sample(now)
@@ -391,14 +399,22 @@ class SlotShare(BoundShare):
         return 0.0
 
     def mix(self, now: float) -> float:
-        return self.spent(now)
+        """What ran at peak, for the part of the time in which calls ran at all: between its turns
+        an instance has no slots, and spends nothing of rates either."""
+        peak, seconds = self.spent(now), self._ran_lately.since(now)
+        return peak * min(1.0, self._ran_lately.grown(now) / seconds) if seconds > 0 else peak
+
+    def want(self, waiting: float, gathering: float, now: float) -> None:
+        super().want(waiting, gathering, now)
+        self.piece = math.ceil(gathering) or self.piece
 
     def need(self, now: float) -> float:
-        """What ran at peak; and what waits for a slot, as far as a slot is what it waits for."""
+        """What ran at peak; and what waits for slots, as far as slots are what it waits for: at
+        least those of a batch."""
         running = self.spent(now)
         if not running:
             return math.ceil(self.wanted())
-        unspent = max(1.0, math.ceil(self.shortage.unspent(running)))
+        unspent = max(1.0, self.piece, math.ceil(self.shortage.unspent(running)))
         waits = self.shortage.since is not None or self.shortage.unspent(running) > 0
         return running + (min(self.wanted(), unspent) if waits else 0.0)
 
@@ -446,7 +462,7 @@ def shares_of(
     windows = [one.period / 1000 for one in terms.bounds if not one.slots]
     lately = min(max([SHORTEST_MIX, *windows]), LONGEST_MIX)
     return tuple(
-        SlotShare(one, bound, freed)
+        SlotShare(one, bound, lately, freed)
         if bound.kind is BoundKind.SLOTS
         else RateShare(one, bound, lately, freed)
         for one, bound in zip(terms.bounds, bounds, strict=True)

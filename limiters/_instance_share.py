@@ -522,7 +522,7 @@ class InstanceShare:
         nothing = [0.0] * len(self.bounds)
         held = now < self.until
         if self.leaves or any(
-            one.shortage.since is not None and one.lacks(1.0, held, now)
+            one.shortage.since is not None and one.lacks(max(1.0, one.piece), held, now)
             for one in self.bounds
             if one.terms.slots
         ):

@@ -1,5 +1,5 @@
-"""How many examples Hypothesis tries: in `make test` half of those that a test asks for, in
-`make fast` a fifth, in `make long` twice as many."""
+"""How many examples Hypothesis tries: in `make test` a third of those that a test asks for,
+in `make fast` a fifth, in `make long` twice as many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import settings
 FAST, USUAL, MANY = "fast", "usual", "many"
 """Profiles, for --hypothesis-profile; tests/conftest.py registers them, and loads the usual one."""
 
-EXAMPLES = {FAST: 20, USUAL: 50, MANY: 200}
+EXAMPLES = {FAST: 20, USUAL: 33, MANY: 200}
 """How many examples a test has that asks for no number, by profile."""
 
 ASKED_FOR = 100

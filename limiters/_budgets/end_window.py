@@ -61,6 +61,8 @@ class EndWindowLedger(WindowLedger):
 
     def in_debt_until(self, now: float) -> float:
         """Until when batches that are to cost nothing here wait nevertheless."""
+        if self._to_settle:
+            self._note_settlements(now)  # first: calls that run may have cost something by now
         for one in self._starting:
             if one.cost and not one.estimated:
                 self.debts.note(one, self._soonest_end(one, now))

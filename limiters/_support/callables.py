@@ -12,9 +12,9 @@ import contextlib
 import functools
 import inspect
 import itertools
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
-from multiprocessing.pool import AsyncResult
 from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
@@ -31,8 +31,12 @@ _UNRUN = (Generator, AsyncGenerator, Awaitable, map, filter, zip, *_LAZY)
 _UNRUN += (FunctionType, MethodType, functools.partial)
 """Results that stand for work which has not been done when they are returned."""
 
-_UNFINISHED = (*_UNRUN, Future, AsyncResult)
+_UNFINISHED = (*_UNRUN, Future)
 """Results that stand for unfinished work, including work that another thread or process does."""
+
+_POOLS = "multiprocessing.pool"
+"""The module of one more such class, AsyncResult. A program that has not imported it has no such
+result, and importing it here would add some milliseconds to the start of each program."""
 
 _COLLECTIONS = (list, tuple, set, frozenset, dict)
 _FINISHED = frozenset({type(None), bool, int, float, str, bytes})
@@ -87,7 +91,7 @@ def result_of(function: Callable[..., Any], *arguments: Any) -> Any:
     result is yet to be run, or is the Future of an executor."""
     result = function(*arguments)
     if result is not None:
-        _check_run(function, result, _UNFINISHED)
+        _check_run(function, result, _unfinished())
     return result
 
 
@@ -103,7 +107,7 @@ async def awaited_result_of(function: Callable[..., Any], *arguments: Any) -> An
     """Call an `async def` and await it. Raise NothingRunError if its result is yet to be run."""
     result = await function(*arguments)
     if result is not None:
-        _check_run(function, result, _UNFINISHED)
+        _check_run(function, result, _unfinished())
     return result
 
 
@@ -124,6 +128,11 @@ def keep_last_raise(error: BaseException) -> None:
             trace.tb_next = None
             return
         trace = below
+
+
+def _unfinished() -> tuple[type, ...]:
+    pooled = getattr(sys.modules.get(_POOLS), "AsyncResult", None)
+    return _UNFINISHED if pooled is None else (*_UNFINISHED, pooled)
 
 
 def _check_run(function: Callable[..., Any], result: Any, refused: tuple[type, ...]) -> None:

@@ -273,7 +273,10 @@ def header_checksum(packed: bytes, fields: Mapping[bytes, bytes]) -> bytes:
 
 _TEXTS = (b"server", b"nonce", b"cause", b"layout", b"ledger", b"returning", b"lots", b"queue")
 _FILLING = ("used", "limited", "weight")
-_SUMS = ("needs", "shares", "aside", "satisfied", "rights", "lacking", "unserved")
+_SUMS = (
+    *("needs", "shares", "aside", "satisfied", "rights", "lacking", "unserved"),
+    *("rest", "turns", "taken", "kept", "scaled"),
+)
 
 
 def _whole_header(fields: Mapping[bytes, bytes]) -> bytes:

@@ -365,7 +365,7 @@ REPLY_BOUND = _fields(
 """The same of each bound."""
 
 SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight arrival:count")
-SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost served_at")
+SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost served_at due_at")
 """What a pass over all records reads of each: of the instance, and of each bound."""
 
 RECORD = SCANNED + _fields("seq:count born:count until permit:count evicted:b counted:b")
@@ -388,10 +388,12 @@ HEADER_BOUND = _fields(
     "pool:pool ledger:p returning:p stayed:f wave "
     "fair_units:amount fair_weight:count level_units:amount level_weight:count "
     "needs:count spare:f ease:f lot:count lacking:count epoch:count epoch_since served_at "
+    "turns:count line_at line_from keeps:f scale:f "
     "sum_needs:count sum_shares:count "
     "sum_fair_used:count sum_fair_limited:count sum_fair_weight:count "
     "sum_level_used:count sum_level_limited:count sum_level_weight:count sum_aside:count "
-    "sum_satisfied:count sum_rights:count sum_lacking:count sum_unserved:count lots:p"
+    "sum_satisfied:count sum_rights:count sum_lacking:count sum_unserved:count "
+    "sum_rest sum_turns:count sum_taken:count sum_kept:count sum_scaled:count lots:p"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
@@ -420,6 +422,7 @@ def lua_prelude() -> str:
         _CHECKS,
         _lists(),
         _scanner(),
+        _glance(),
         *_records(),
         _reader("read_header", HEADER, HEADER_BOUND),
         _writer("write_header", HEADER, HEADER_BOUND),
@@ -518,8 +521,7 @@ def _scanner() -> str:
     return "\n".join(
         [
             "local function scan_record(packed, bounds)",
-            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH}"
-            f" + bounds * {8 * len(RECORD_BOUND)} then return nil end",
+            f"  if #packed ~= {_record_length('bounds')} + {CHECK_LENGTH} then return nil end",
             f"  local {', '.join(own)}, p",
             _unpacked([*own, "p"], len(own), "packed"),
             f"  if not ({_rule(own)}) then return nil end",
@@ -534,6 +536,39 @@ def _scanner() -> str:
             "end",
         ]
     )
+
+
+def _record_length(bounds: str) -> str:
+    """How many bytes a packed record has, in Lua."""
+    return f"{8 * len(RECORD)} + {bounds} * {8 * len(RECORD_BOUND)}"
+
+
+def _glance() -> str:
+    """Lua functions that read of a packed record what collecting needs: when its lease is over, and
+    its units of each bound (nil if a number cannot be one); and that replace these units. Both are
+    the first fields."""
+    gone, units = SCANNED[0], SCANNED_BOUND[0]
+    width = 8 * len(SCANNED_BOUND)
+    return f"""
+local function glance_record(packed, bounds)
+  if not packed or #packed ~= {_record_length("bounds")} + {CHECK_LENGTH} then return nil end
+  local gone, held = struct.unpack('<d', packed), {{}}
+  if not ({_rule({"gone": gone})}) then return nil end
+  for b = 1, bounds do
+    local units = struct.unpack('<d', packed, {8 * len(SCANNED) + 1} + {width} * (b - 1))
+    if not ({_rule({"units": units})}) then return nil end
+    held[b] = units
+  end
+  return gone, held
+end
+local function with_units(packed, held)
+  local parts, p = {{ sub(packed, 1, {8 * len(SCANNED)}) }}, {8 * len(SCANNED)}
+  for b = 1, #held do
+    parts[2 * b], parts[2 * b + 1] = struct.pack('<d', held[b]), sub(packed, p + 9, p + {width})
+    p = p + {width}
+  end
+  return table.concat(parts) .. sub(packed, p + 1)
+end"""
 
 
 def _records() -> list[str]:
@@ -564,10 +599,9 @@ def _records() -> list[str]:
             "  end",
         ]
     flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in RECORD if one.kind is FieldKind.FLAG]
-    length = f"{8 * len(RECORD)} + bounds * {8 * len(RECORD_BOUND)}"
     return [
         "local function read_record(packed, bounds)",
-        f"  if not packed or #packed ~= {length} then return nil end",
+        f"  if not packed or #packed ~= {_record_length('bounds')} then return nil end",
         *reads,
         *flags,
         "  return t",

@@ -16,8 +16,8 @@ OLD_KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "tot
 """What the first format stored of a limit. The first key is kept occupied."""
 
 TWIN = (
-    *("keys", "ledger", "shares", "slots", "registry", "state", "certainty", "permits"),
-    *("settlement", "division", "coordinator"),
+    *("keys", "ledger", "shares", "registry", "state", "certainty", "permits"),
+    *("settlement", "slots", "division", "coordinator"),
 )
 """The parts of the twin of `_coordinator`, in the order in which they need each other."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limiters._budgets.several import AnyParts
 from limiters._budgets.spend import Spend, nothing
 from limiters._costs import AnyCost, Costs, is_covered
+from limiters._sharing.asking import LAST_TRIES
 from limiters._sharing.budget import SharedBudget
 from limiters.leases._messages import Reply, Request, Terms, weight_units
 from limiters.testing.work import LastingWork, SettledWork, Work
@@ -56,6 +57,7 @@ class SimulatedInstance:
         self.timeout = min(cluster.timeout, terms.lease / 2000)
         self.alive = True
         self.leaving = False
+        self._last_tries = LAST_TRIES
         self.evicted = False
         self.refused = 0
         self.calls = 0
@@ -264,10 +266,12 @@ class SimulatedInstance:
         self._attempt += 1
         self.failures += 1
         self.share.unanswered(self.local(now))
-        if self.leaving and not self.share.lingers:  # one attempt: its lease expires by itself
-            self.alive = False
-            self.cluster.instances.pop(self.name, None)
-            return
+        if self.leaving and not self.share.lingers:
+            self._last_tries -= 1
+            if not self._last_tries:  # its lease expires by itself
+                self.alive = False
+                self.cluster.instances.pop(self.name, None)
+                return
         self._look_at_calls(now)
 
 

@@ -20,10 +20,13 @@ from typing import IO, ClassVar, Protocol, Self
 from limiters.limits import Limits
 from limiters.verifier import LimitsVerdict, SpentCall, Verdict, verify, verify_limits
 from tests.processes.noted import lines
-from tests.processes.spark_sink import Setting, tokens_of
+from tests.processes.spark_sink import LIMITS, Setting, tokens_of
 from tests.waiting import until
 
 PATIENCE = 240.0
+
+SIZES = {f"s{subject}": 50 for subject in range(20)} | {f"t{one}": 3 for one in range(300)}
+"""The rows of each subject in a file: some subjects are larger than a batch, and many share one."""
 
 
 class Arguments(Protocol):
@@ -307,3 +310,22 @@ class Scene:
         """Wait until so many more batches have begun."""
         began = self.notes.calls("began")
         until(lambda: self.notes.calls("began") >= began + more, within=90)
+
+
+def judge(scene: Scene, *, killed: int) -> None:
+    """Nothing lost, nothing out of order, no two calls of one subject at the same time, nothing
+    twice but what a kill explains, no 429."""
+    notes = scene.notes
+    assert scene.lost == 0
+    assert notes.out_of_order() == []
+    assert notes.at_once() == []
+    assert not any(one.late for one in notes.all)
+    verdict = notes.verdict(scene.setting.shared_capacity)
+    assert verdict.holds, verdict
+    assert notes.refused == 0
+    assert notes.packed_otherwise() == []
+    if scene.setting.several:
+        assert notes.verdict_on(LIMITS).holds, notes.verdict_on(LIMITS)
+    assert len(notes.sent_again) <= killed * scene.setting.concurrency
+    if not killed:
+        assert not notes.sent_again

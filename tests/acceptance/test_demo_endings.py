@@ -15,11 +15,14 @@ import pytest
 
 from limiters.embedded import find_server
 from tests.processes import ROOT
+from tests.samples import sample
 from tests.terminals import Terminal
 from tests.waiting import until
 
 DEMO = ["demo", "--seconds", "3"]
 CTRL_C = "\x03"
+ENDED = {("own ", signal.SIGINT), ("/6000", signal.SIGTERM)}
+"""The moments that `make test` plays: what the demo shows, and the signal that ends it."""
 
 SLOW = f"""#!{sys.executable}
 import os, sys, time
@@ -103,9 +106,9 @@ def test_it_can_be_ended_while_its_redis_starts(
 @pytest.mark.parametrize(
     ("seen", "number"),
     [
-        pytest.param(seen, number, marks=[pytest.mark.long] if place % 2 == turn else [])
-        for place, seen in enumerate(["processes", "own ", "/6000", "killed"])
-        for turn, number in enumerate([signal.SIGINT, signal.SIGTERM])
+        pytest.param(seen, number, marks=[] if (seen, number) in ENDED else [pytest.mark.long])
+        for seen in ["processes", "own ", "/6000", "killed"]
+        for number in [signal.SIGINT, signal.SIGTERM]
     ],
 )
 def test_it_can_be_ended_whatever_it_shows(seen: str, number: signal.Signals, place: Place) -> None:
@@ -138,7 +141,7 @@ def test_an_impatient_user_sees_one_line_too(place: Place) -> None:
         _check(terminal, signal.SIGINT, place)
 
 
-@pytest.mark.parametrize("number", WORDS)
+@pytest.mark.parametrize("number", sample([signal.SIGHUP, signal.SIGINT, signal.SIGTERM], every=3))
 def test_a_signal_for_its_whole_group_where_there_is_no_terminal(
     number: signal.Signals, place: Place
 ) -> None:
@@ -189,7 +192,7 @@ def test_nothing_outlives_it_where_it_cannot_clean_up_itself(place: Place) -> No
     assert place.is_left_empty()
 
 
-@pytest.mark.parametrize("seen", ["records.\n", " s: process-2 is killed\n"])
+@pytest.mark.parametrize("seen", sample(["records.\n", " s: process-2 is killed\n"], every=2))
 def test_it_ends_when_its_redis_is_killed(seen: str, place: Place) -> None:
     with _piped(place) as demo:
         _read_until(demo, seen)

@@ -18,23 +18,20 @@ import pytest
 from dispatcher.cli._commands.demo.datastore_server import DatastoreServer
 from dispatcher.cli.datastore import Datastore
 from limiters.embedded import EmbeddedRedis
-from tests.acceptance.spark_runs import ENDS, Driver, Scene
+from tests.acceptance.spark_runs import ENDS, SIZES, Driver, Scene, judge
 from tests.processes import ROOT
 from tests.processes.noted import lines
-from tests.processes.spark_sink import LIMITS, MAX_TOKENS, Setting, tokens_of
-from tests.samples import sample, tuples
+from tests.processes.spark_sink import MAX_TOKENS, Setting, tokens_of
+from tests.samples import tuples
 from tests.servers.spark_connect import ConnectServer
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 
-SIZES = {f"s{subject}": 50 for subject in range(20)} | {f"t{one}": 3 for one in range(300)}
-"""Some subjects are larger than a batch, and many share one."""
 FEW_EACH = {f"t{subject}": 2 for subject in range(1_500)}
 CAPACITY = 4_000.0
 IN_DRIVER, IN_EXECUTORS = "local[{}]", "local-cluster[{},1,1024]"
 """Masters that run so many tasks at the same time."""
-MASTERS = sample([IN_DRIVER, IN_EXECUTORS], every=2)
 IN_FLIGHT = 2 * 8 * 25
 """The calls that may be on their way to the store at one time, and arrive later than they were
 charged."""
@@ -74,25 +71,8 @@ def connect_server(tmp_path: Path) -> Iterator[ConnectServer]:
         yield server
 
 
-def judge(scene: Scene, *, killed: int) -> None:
-    """Nothing lost, nothing out of order, no two calls of one subject at the same time, nothing
-    twice but what a kill explains, no 429."""
-    notes = scene.notes
-    assert scene.lost == 0
-    assert notes.out_of_order() == []
-    assert notes.at_once() == []
-    assert not any(one.late for one in notes.all)
-    assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
-    assert notes.refused == 0
-    assert notes.packed_otherwise() == []
-    if scene.setting.several:
-        assert notes.verdict_on(LIMITS).holds, notes.verdict_on(LIMITS)
-    assert len(notes.sent_again) <= killed * scene.setting.concurrency
-    if not killed:
-        assert not notes.sent_again
-
-
-@pytest.mark.parametrize("master", MASTERS)
+@pytest.mark.long  # tests/spark/subject_sink/test_stopped.py does that in the Spark of its process
+@pytest.mark.parametrize("master", [IN_DRIVER, IN_EXECUTORS])
 def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_over_a_restart(
     setting: Setting, master: str
 ) -> None:
@@ -170,7 +150,7 @@ def test_k8_v1_n1_packs_are_the_same_after_kills_with_any_number_of_executors(
     setting.partitions = 0  # as many as there are cores
     setting.slow = 0.3
     scene = Scene(setting, FEW_EACH)
-    scene.more(3)
+    scene.more(1 + len(executors))
     for number in executors:
         setting.master = master.format(number)
         with Driver(setting) as driver:

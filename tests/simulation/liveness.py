@@ -186,7 +186,7 @@ class Liveness:
         interval = self.cluster.interval
         if waiting.turns <= 1:
             return longest + 2 * interval
-        turns = TURNS_BETWEEN * waiting.turns
+        turns = TURNS_BETWEEN * waiting.turns + 1  # and that which is under way
         return turns * (TURN_INTERVALS * interval + longest)
 
 

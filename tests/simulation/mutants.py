@@ -37,8 +37,15 @@ def nothing_comes_along(patch: pytest.MonkeyPatch) -> None:
 def given_up_at_expiry(patch: pytest.MonkeyPatch) -> None:
     answer = Coordinator._answer
 
-    def mutant(self: Coordinator, limit: Limit, request: Request, record: Record, **known: bool):  # type: ignore[no-untyped-def]
-        reply = answer(self, limit, request, record, **known)
+    def mutant(  # type: ignore[no-untyped-def]
+        self: Coordinator,
+        limit: Limit,
+        request: Request,
+        record: Record,
+        elapsed: int,
+        **known: bool,
+    ):
+        reply = answer(self, limit, request, record, elapsed, **known)
         record.gone = record.until - limit.terms.counts
         limit.due = min(limit.due, record.until)
         return reply

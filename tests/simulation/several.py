@@ -108,7 +108,18 @@ class Several(Weather):
         ]
 
 
-def several(kind: Callable[..., Weather]) -> Callable[..., Weather]:
+class SeveralSlots(Several):
+    """The same, where a call may take several slots."""
+
+    def _cost(self) -> dict[str, float] | float:
+        cost, slots = super()._cost(), [one.capacity for one in self.limited if one.slots]
+        takes = min([*slots, float(self.random.choice([1, 2, 3, 5, 12]))])
+        if isinstance(cost, dict) and "calls" in cost:
+            return {**cost, "calls": takes}
+        return takes if slots and len(self.limited) == 1 else cost
+
+
+def several(kind: Callable[..., Weather], mixin: type[Several] = Several) -> Callable[..., Weather]:
     """That kind of weather, with several bounds."""
     assert isinstance(kind, type)
-    return type(f"Several{kind.__name__}", (Several, kind), {})
+    return type(f"{mixin.__name__}{kind.__name__}", (mixin, kind), {})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.simulation.exceptions import ShorterFirst, SmallSteps, SplitBrain
 from tests.simulation.judge import Judgement
 from tests.simulation.settled import settled
-from tests.simulation.several import several
+from tests.simulation.several import SeveralSlots, several
 from tests.simulation.weather import SERVER_FAULTS, Changes, Weather
 
 RETURNS = (*SERVER_FAULTS, *["return"] * 8, *["other"] * 4)
@@ -55,6 +55,16 @@ def several_changes(seed: int) -> Judgement:
     return several(Changes)(seed).run()
 
 
+def slots_every_fault(seed: int) -> Judgement:
+    """Every fault, with several bounds and calls that take several slots."""
+    return several(Weather, SeveralSlots)(seed).run()
+
+
+def slots_changes(seed: int) -> Judgement:
+    """Changes alone, with calls that take several slots."""
+    return several(Changes, SeveralSlots)(seed).run()
+
+
 def several_returns(seed: int) -> Judgement:
     """X1 with several bounds."""
     return several(Weather)(seed, RETURNS).run()
@@ -99,6 +109,8 @@ STORMS: dict[str, Callable[[int], Judgement]] = {
     "small-steps": small_steps,
     "several-every-fault": several_every_fault,
     "several-changes": several_changes,
+    "slots-every-fault": slots_every_fault,
+    "slots-changes": slots_changes,
     "several-returns": several_returns,
     "several-shorter-first": several_shorter_first,
     "several-split-brain": several_split_brain,

@@ -138,8 +138,8 @@ def compared(name: str, count: int, seconds: float) -> Result:
 @pytest.mark.parametrize(
     ("name", "count", "seconds"),
     [
-        ("1:1", 4, 30),
         ("halves", 4, 30),
+        pytest.param("1:1", 4, 30, marks=pytest.mark.long),
         *(
             pytest.param(name, count, 96, marks=pytest.mark.long)
             for name in ("3:1", "1:1", "halves", "example")

@@ -107,7 +107,7 @@ def test_z1_no_window_is_over_by_true_costs_in_any_storm(seed: int) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", sample([5, 0, 1, 2], every=4))
-@pytest.mark.parametrize("storm", ["settled-changes", "settled-several"])
+@pytest.mark.parametrize("storm", sample(["settled-several", "settled-changes"], every=2))
 def test_z1_the_same_for_changes_alone_and_for_several_bounds(storm: str, seed: int) -> None:
     found = STORMS[storm](seed)
     assert not found.over, found
@@ -281,11 +281,11 @@ def test_z2_what_was_not_estimated_holds_all_instances_back(
 
 
 @pytest.mark.parametrize(("estimated", "unestimated"), [(2, 2), (1, 3), (3, 1)])
-def test_z2_shares_go_on_beside_what_was_not_estimated_within_the_limit(
+def test_z2_shares_are_used_within_the_limit_although_calls_without_estimates_are_in_debt(
     estimated: int, unestimated: int
 ) -> None:
     """The bound that docs/settlement.md states: in each window, one limit of estimated calls, and
-    the calls without an estimate that began before all instances knew."""
+    the calls without an estimate that began before all instances had learned of them."""
     requests, tokens, actual = 400, 400, 6.0
     limits = Limits(requests=Rate(requests, per=LONG), tokens=Rate(tokens, per=LONG))
     cluster = SimulatedCluster(capacity=limits, factor=40, seed=1, interval=0.25)
@@ -329,7 +329,7 @@ class Dearer:
 
 
 def used_with_reserved(others: int) -> float:
-    """What calls cost in a period, of which those of one instance, with 20 reserved besides a
+    """Return the cost of calls in a period, where those of one instance, with 20 reserved and a
     shared limit of 100, cost six times their estimates."""
     cluster = SimulatedCluster(capacity=100.0, factor=10.0, seed=1, period=LONG, interval=0.25)
     cluster.add("a", Dearer(60.0)).budget.reserve(20.0)

@@ -183,7 +183,7 @@ BUSY = [
     pytest.param(2, 10, 6, 6, marks=pytest.mark.long),
     (1, 3, 0.05, 5),
     # Calls of as many turns as there are between those of an instance by the golden ratio.
-    (1, 3, 32, 32),
+    pytest.param(1, 3, 32, 32, marks=pytest.mark.long),
     pytest.param(2, 10, 52, 52, marks=pytest.mark.long),
 ]
 
@@ -197,7 +197,7 @@ def test_n5_slots_are_busy_and_each_instance_has_a_turn(
     # How long an instance may wait: until its turn has come, and a call of another has ended.
     turns = 3 * instances / slots if slots < instances else 1
     most = turns * (TURN + longest)
-    end = max(30.0, 1.2 * most)
+    end = max(30.0, 2 * most)
     cluster.run(end)
     assert judged(cluster, slots, longest).holds
     assert busy(cluster, slots, 5, end) >= 0.95
@@ -229,9 +229,10 @@ def test_c9_n1_fewer_slots_are_followed_and_more_are_used(lowered: int) -> None:
 @pytest.mark.parametrize("seed", EVERYWHERE)
 def test_n1_n3_slots_of_an_instance_that_leaves_come_free_as_its_calls_end(seed: int) -> None:
     """Calls may take a minute and take 5 to 8 seconds: the instances that leave renew their leases
-    until the last one has ended, with replies that get lost."""
+    until the last one has ended, with replies that get lost. Not so many that a lease ends
+    meanwhile: then its slots are free only when calls may take no longer."""
     slots, longest = 12, 60.0
-    network = Network(lost_requests=0.1, lost_replies=0.1, doubled=0.1)
+    network = Network(lost_requests=0.05, lost_replies=0.05, doubled=0.1)
     cluster = cluster_of(slots, longest, seed=seed, network=network)
     for name in ("a", "b", "c"):
         add(cluster, name, 5.0, 8.0, most=4)
@@ -240,8 +241,14 @@ def test_n1_n3_slots_of_an_instance_that_leaves_come_free_as_its_calls_end(seed:
         cluster.leave(name)
     cluster.run(11.0)
     add(cluster, "d", 1.0, 2.0)
+    last = max(one.end for one in cluster.calls if one.instance in "ab")
+    cluster.run(last + 4 * INTERVAL)
+    limit = cluster.server.coordinator.limit
+    assert limit is not None
+    held = {name: one.holdings[0].units for name, one in limit.records.items()}
+    assert held.get("c", 0) + held["d"] + limit.bounds[0].pool == slots
     cluster.run(40.0)
     assert judged(cluster, slots, longest).holds
     assert set(cluster.instances) == {"c", "d"}
-    last = max(one.end for one in cluster.calls if one.instance in "ab")
-    assert in_flight_at_once(cluster, "d", slots // 2) <= last + 4 * INTERVAL
+    # Half of all are those of "d" when the calls of "c" have ended that it may not repeat.
+    assert in_flight_at_once(cluster, "d", slots // 2) <= last + 8.0 + 4 * INTERVAL

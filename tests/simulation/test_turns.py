@@ -55,7 +55,7 @@ def test_c4_batches_of_half_a_fair_share_and_more_get_it(pieces: tuple[float, ..
     assert jain(cluster, 10, 70) >= 0.97
 
 
-@pytest.mark.parametrize("pieces", [(847, 935, 292, 227), (812, 288, 989, 472)])
+@pytest.mark.parametrize("pieces", sample([(847, 935, 292, 227), (812, 288, 989, 472)], every=2))
 def test_c4_large_batches_that_differ_get_near_their_fair_shares(
     pieces: tuple[float, ...],
 ) -> None:
@@ -165,7 +165,7 @@ def test_c5_a_debt_made_next_to_a_heavy_instance_does_not_delay_a_light_one_late
     assert longest_wait(cluster, "light", 10, 50) <= 4
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", sample([2, 3], every=2))
 def test_c4_an_instance_that_stops_asking_again_and_again_starts_and_wastes_little(
     seed: int,
 ) -> None:

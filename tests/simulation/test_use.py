@@ -14,9 +14,8 @@ from tests.simulation.judge import judge
 
 INTERVAL = 0.5
 
-MOST_CALLS = {"thorough": 700, "long": 1_500}
-"""Of a cluster that has not that marker: `make fast` leaves out both, `make test` those that are
-long."""
+MOST_CALLS = 700
+"""The largest number of requests of a cluster in `make test`."""
 
 
 def cluster_of(
@@ -80,11 +79,7 @@ ROWS = [
         pytest.param(
             *row,
             id=f"{row[0]} in {row[4]} s, {row[2]} on {row[1]}",
-            marks=[
-                getattr(pytest.mark, marker)
-                for marker, most in MOST_CALLS.items()
-                if row[2] * row[6] / INTERVAL > most
-            ],
+            marks=[pytest.mark.long] if row[2] * row[6] / INTERVAL > MOST_CALLS else [],
         )
         for row in ROWS
     ],
@@ -129,7 +124,7 @@ def test_c5_one_busy_among_light_ones_gets_the_rest(light: int) -> None:
     assert all(cluster.spent(f"light{number}", 8, 18) >= 9 for number in range(light))
 
 
-@pytest.mark.parametrize("light", [1, 3])
+@pytest.mark.parametrize("light", sample([1, 3], every=2))
 def test_c5_three_busy_among_light_ones_on_20_000(light: int) -> None:
     cluster = cluster_of(20_000, 20, 3, 100)
     for number in range(light):
@@ -140,7 +135,7 @@ def test_c5_three_busy_among_light_ones_on_20_000(light: int) -> None:
     assert all(cluster.spent(f"light{number}", 8, 28) >= 19_500 for number in range(light))
 
 
-@pytest.mark.parametrize(("part", "least"), [(1.0, 0.9), (0.8, 0.85), (0.4, 0.9)])
+@pytest.mark.parametrize(("part", "least"), tuples([(1.0, 0.9), (0.8, 0.85), (0.4, 0.9)], every=2))
 def test_c4_c5_operations_of_a_large_part_starve_no_other(part: float, least: float) -> None:
     cluster = cluster_of(1000, 20, 2, 5)
     cluster.add("large", Backlog(1000 * part))

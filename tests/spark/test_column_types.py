@@ -83,7 +83,7 @@ def test_e8_every_type_comes_back_as_it_was(spark: SparkSession, tmp_path: Path)
             ("timestamp", [f"2024-10-27T00:59:5{n}Z" for n in range(3)], 5, None),
             ("timestamp_ntz", [f"2024-10-27T02:59:5{n}" for n in range(3)], 5, None),
         ],
-        every=2,
+        every=3,
     ),
     ids=lambda value: value if isinstance(value, str) else "",
 )

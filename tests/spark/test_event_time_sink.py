@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from dispatcher.spark import EventTimeSink, LimiterConfig, event_time_batches
 from limiters.embedded import EmbeddedRedis
 from limiters.limits import InFlight, Limits, Rate
+from tests.samples import tuples
 from tests.spark.handlers import notes, noting, take
 from tests.spark.streams import LONG
 
@@ -28,7 +29,9 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("form", "type_"),
-    [("row", "Row"), ("dict", "dict"), ("tuple", "tuple"), ("arrow", "RecordBatch")],
+    tuples(
+        [("row", "Row"), ("dict", "dict"), ("arrow", "RecordBatch"), ("tuple", "tuple")], every=2
+    ),
 )
 def test_k5_each_batch_is_sent_as_it_was_built_in_order_of_start(
     spark: SparkSession, shared_redis: EmbeddedRedis, log: Path, form: str, type_: str

@@ -184,7 +184,7 @@ class History:
             released=max(0, known.units - known.keep),
             need=math.ceil(need) if bound.slots else need,
             ask=0.0 if bound.slots else random.choice((0.0, 0.0, 1.0)),
-            piece=0.0 if bound.slots else random.choice((0.0, 0.1, 1.0)),
+            piece=random.choice((0.0, 1.0, 3.0, 20.0) if bound.slots else (0.0, 0.1, 1.0)),
         )
 
     def _pass_time(self) -> None:
@@ -467,7 +467,9 @@ class Bounds(History):
             terms = random.choice((replace(terms, lease=terms.lease + 100), self._terms()))
         part = random.choice(self.parts)
         mix = tuple(
-            1.0 if one.slots else one.capacity * part * random.choice((0.0, 0.3, 1.0, 1.0))
+            float(random.choice((1, 1, 1, 2, 3, 10)))
+            if one.slots
+            else one.capacity * part * random.choice((0.0, 0.3, 1.0, 1.0))
             for one in terms.bounds
         )
         if not any(mix):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limiters._support.validation import MAX_AMOUNT
-from limiters.leases._coordinator import certainty, division, permits, settlement
+from limiters.leases._coordinator import certainty, division, permits, settlement, slot_rights
 from limiters.leases._coordinator.state import Holding, Limit, Ramp, Record, Registry
 from limiters.leases._format import (
     DEFAULT_SPAN,
@@ -154,8 +154,7 @@ class Coordinator:
         limit, created = self._open(request.terms, server, now, token)
         limit.now = max(limit.now, now)
         limit.resize()
-        self._notice_gap(limit, token)
-        self._collect(limit, token)
+        seen = self._notice_gap(limit, token) + self._collect(limit, token)
         record = limit.records.get(request.instance)
         if record is not None and request.seq < record.seq:
             return Reply(Kind.STALE)
@@ -172,9 +171,9 @@ class Coordinator:
         if not request.terms.agrees(limit.terms):
             return self._refuse(limit, request, uncertain)
         if again and record is not None:
-            if record.given_is_lost or not self._divide(limit, token):
+            if record.given_is_lost or not self._divide(limit, seen, token):
                 return Reply(Kind.CHALLENGE, nonce=limit.nonce)
-            return self._answer(limit, request, record, again=True, created=created)
+            return self._answer(limit, request, record, 0, again=True, created=created)
         known = record is not None
         record = self._admit(limit, record, request, uncertain)
         record.counted = known and record.born == request.born
@@ -185,12 +184,12 @@ class Coordinator:
         limit.deleted = False
         passed = limit.now - limit.last
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-        if not self._divide(limit, token):
+        if not self._divide(limit, seen, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
         permits.keep_pace(limit, passed)
-        reply = self._answer(limit, request, record, again=False, created=created)
+        reply = self._answer(limit, request, record, elapsed, again=False, created=created)
         permits.spent_by_share(limit, record, request, elapsed)
         self._write_ahead(limit)
         return reply
@@ -219,39 +218,45 @@ class Coordinator:
         nonce = limit.nonce if uncertain else ""
         return Reply(Kind.REFUSED, nonce=nonce, terms=limit.terms)
 
-    def _notice_gap(self, limit: Limit, token: str) -> None:
+    def _notice_gap(self, limit: Limit, token: str) -> int:
         """If no request has confirmed the time since the last one, another server may have been in
-        charge: instances whose leases it may have renewed are not given up before those end."""
+        charge: instances whose leases it may have renewed are not given up before those end.
+        Returns at how many instances it has looked."""
+        seen = 0
         if limit.now - limit.last > 2 * limit.interval or self._swallowed:
-            self._collect(limit, token)
+            seen = self._collect(limit, token)
             certainty.note_gap(limit)
+        return seen
 
     # Who holds what.
 
-    def _collect(self, limit: Limit, token: str) -> None:
+    def _collect(self, limit: Limit, token: str) -> int:
         """Gives up instances that were silent for too long; takes back what was missing. When
-        something is due, requests look through some of the instances each, until all were seen."""
+        something is due, requests look through some of the instances each, the last ones first,
+        until all were seen. Returns at how many it has looked."""
         if limit.now < limit.due:
-            return
+            return 0
         if limit.collected == 0:
             limit.next_due = LATEST
-        start = limit.collected
-        some = list(limit.records.items())[start : start + MOST_VISITS]
+        end = len(limit.records) - limit.collected
+        start = max(0, end - MOST_VISITS)
+        some = list(limit.records.items())[start:end]
         if len(some) == len(limit.records) and not certainty.agrees(limit):
             certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
-            return
+            return 0
         for bound in limit.bounds:
             bound.pool += sum(units for back, units in bound.returning if back <= limit.now)
             bound.returning = [one for one in bound.returning if one[0] > limit.now]
             limit.next_due = min([limit.next_due, *(back for back, _ in bound.returning)])
-        for name, record in some:
+        visited = limit.visited
+        for place, (name, record) in enumerate(some, start):
             for at, bound in enumerate(limit.bounds):
                 if certainty.returns_at(limit, record, at) <= limit.now:
                     bound.pool += record.holdings[at].units
                     record.holdings[at].units = 0
             if certainty.gone_at(limit, record) <= limit.now:
                 del limit.records[name]
-                limit.visited -= limit.collected < limit.visited
+                limit.visited -= place < visited
             else:
                 limit.next_due = min(limit.next_due, self._due(limit, record))
                 limit.collected += 1
@@ -260,6 +265,7 @@ class Coordinator:
             limit.due = limit.next_due if limit.next_due < LATEST else span
             limit.collected = 0
         limit.queue = [one for one in limit.queue if one.instance in limit.records]
+        return len(some)
 
     def _due(self, limit: Limit, record: Record) -> int:
         """When something of an instance comes back, if it is silent from now on."""
@@ -362,15 +368,15 @@ class Coordinator:
             one.given, one.granted = Ledger(), 0
             one.spent, one.reserved = said.spent, said.reserved
             one.need = 0 if idle else _in_units(said.need, bound.worth(limit.now), bound.whole)
-            one.piece = 0.0 if bound.terms.slots else said.piece
+            one.piece = said.piece
             one.ask = said.ask if asks and not bound.terms.slots else 0.0
 
     # Shares.
 
-    def _divide(self, limit: Limit, token: str) -> bool:
-        """Goes on with the division. False if what is stored did not agree, so that everything was
-        forgotten."""
-        if division.go_on(limit):
+    def _divide(self, limit: Limit, seen: int, token: str) -> bool:
+        """Goes on with the division, after a look at `seen` instances. False if what is stored did
+        not agree, so that everything was forgotten."""
+        if division.go_on(limit, seen):
             return True
         certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
         return False
@@ -395,10 +401,10 @@ class Coordinator:
     def _grant(self, limit: Limit, record: Record, rights: division.Rights) -> None:
         asides = permits.kept_aside(limit)
         for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-            right = rights.units[at]
             if bound.terms.slots:
-                right = division.with_one_more(bound, one, right)
-            units = min(right - one.units, bound.pool - asides[at])
+                units = slot_rights.granted(bound, one, rights.slots[at], rights.units[at])
+            else:
+                units = min(rights.units[at] - one.units, bound.pool - asides[at])
             if units <= 0:
                 continue
             if not bound.terms.slots:
@@ -409,14 +415,20 @@ class Coordinator:
                 permits.handed_over(limit, at, part)
             bound.pool -= units
             one.units += units
-        for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-            if bound.terms.slots:
-                division.note_turn(limit, bound, one, rights.units[at], rights.lots[at])
+        for at, right in rights.slots.items():
+            slot_rights.note_turn(limit, limit.bounds[at], record.holdings[at], right)
 
     # The answer.
 
     def _answer(
-        self, limit: Limit, request: Request, record: Record, *, again: bool, created: bool
+        self,
+        limit: Limit,
+        request: Request,
+        record: Record,
+        elapsed: int,
+        *,
+        again: bool,
+        created: bool,
     ) -> Reply:
         rights = division.rights_of(limit, record)
         uncertain = certainty.remaining(limit, self.default_span)
@@ -434,16 +446,21 @@ class Coordinator:
             ):
                 back = -1  # its share will pay for it
             if any(
-                one.units == 0 and right > 0 and division.comes_soon(limit, bound)
-                for bound, one, right in zip(
-                    limit.bounds, record.holdings, rights.units, strict=True
-                )
+                one.units == 0 and right > 0 and division.comes_soon(limit, one, rights, at)
+                for at, (one, right) in enumerate(zip(record.holdings, rights.units, strict=True))
             ):
                 back = max(1, record.interval // 4)
         if not request.leaving and not again:
             record.until = limit.now + limit.terms.lease
             record.gone = record.until + 2 * max(limit.interval, record.interval)
             limit.falls_due(self._due(limit, record))
+        keeps = [
+            division.kept(bound, one, rights, at, held[at], uncertain > 0)
+            for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True))
+        ]
+        for at, right in rights.slots.items():
+            bound, one = limit.bounds[at], record.holdings[at]
+            slot_rights.note_use(limit, bound, one, right, held[at], keeps[at], elapsed)
         fair = permits.fair_share(limit, record).units
         for one, units in zip(record.holdings, fair, strict=True):
             one.share = units
@@ -458,7 +475,7 @@ class Coordinator:
                 BoundReply(
                     units=one.units,
                     given=tuple(one.given.entries),
-                    keep=division.kept(bound, one, right, before, rights.limited, uncertain > 0),
+                    keep=keep,
                     share=one.share,
                     permit_cost=one.permit.cost,
                     needs=bound.needs,
@@ -467,9 +484,7 @@ class Coordinator:
                     permit_stayed=one.permit.stayed,
                     permit_wave=one.permit.wave,
                 )
-                for bound, one, right, before in zip(
-                    limit.bounds, record.holdings, rights.units, held, strict=True
-                )
+                for bound, one, keep in zip(limit.bounds, record.holdings, keeps, strict=True)
             ),
             certain=not uncertain,
             uncertain=uncertain,

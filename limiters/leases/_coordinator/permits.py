@@ -18,7 +18,14 @@ from limiters.leases._coordinator.shares import (
     dominant_share,
     share_of,
 )
-from limiters.leases._coordinator.state import BoundPermit, Limit, Record, Waiter
+from limiters.leases._coordinator.state import (
+    BoundPermit,
+    BoundState,
+    Holding,
+    Limit,
+    Record,
+    Waiter,
+)
 from limiters.leases._format import (
     CREDIT_PERIODS,
     FLOAT_ERROR,
@@ -81,6 +88,7 @@ def lives_on_permits(limit: Limit, record: Record) -> bool:
             one.ask if record.gathers else 0.0,
         )
         for bound, one, part in zip(limit.bounds, record.holdings, fair.parts, strict=True)
+        if not bound.terms.slots
     )
 
 
@@ -92,19 +100,25 @@ def eased(limit: Limit, record: Record, share: Share, at: int) -> float:
     bound, one, part = limit.bounds[at], record.holdings[at], share.parts[at]
     if not share.limited or bound.ease == 1 or part <= 0:
         return part
-    batch = 1.0 if bound.terms.slots else max(0.0, one.piece) / bound.worth(limit.now)
-    used = part * _stretch(limit, share)
+    slots = slots_of_batch(bound, one) if bound.terms.slots else 0
+    batch = float(slots) if slots else max(0.0, one.piece) / bound.worth(limit.now)
+    used = part * _stretch(limit, record, share)
     return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 
 
-def _stretch(limit: Limit, share: Share) -> float:
+def _stretch(limit: Limit, record: Record, share: Share) -> float:
     """How many times its share of slots an instance has at times, as it takes turns with them."""
-    return max(
-        (math.floor(part) + 1) / part
-        if bound.terms.slots and bound.fair.weight and part > 0
-        else 1.0
-        for bound, part in zip(limit.bounds, share.parts, strict=True)
-    )
+    most = 1.0
+    for bound, one, part in zip(limit.bounds, record.holdings, share.parts, strict=True):
+        if bound.terms.slots and bound.fair.weight and part > 0:
+            piece = slots_of_batch(bound, one)
+            most = max(most, (math.floor(part / piece) + 1) * piece / part)
+    return most
+
+
+def slots_of_batch(bound: BoundState, one: Holding) -> int:
+    """How many slots a batch of an instance takes: at least one."""
+    return max(1, min(bound.whole, math.ceil(one.piece)))
 
 
 def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
@@ -198,7 +212,12 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
     back under a new name for each one."""
     fair = entitlement(limit, record)
     fairs = [0.0 if one.terms.slots else fair * one.worth(limit.now) for one in limit.bounds]
-    if not any(one.fair for one in record.holdings):
+    rates = [
+        one
+        for bound, one in zip(limit.bounds, record.holdings, strict=True)
+        if not bound.terms.slots
+    ]
+    if not any(one.fair for one in rates):
         if not record.asks:
             return
         if limit.is_short:
@@ -210,8 +229,9 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
         )
         record.turn = limit.turns_at + (record.turn - limit.turns_at) * ratio
     record.turn = min(record.turn, LATEST)
-    for one, worth in zip(record.holdings, fairs, strict=True):
-        one.fair = worth
+    for bound, one, worth in zip(limit.bounds, record.holdings, fairs, strict=True):
+        if not bound.terms.slots:
+            one.fair = worth
 
 
 def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:

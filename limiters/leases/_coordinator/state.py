@@ -59,14 +59,14 @@ class Holding:
     need: int = 0
     ask: float = 0.0
     piece: float = 0.0
-    """What a batch costs; 0 of slots."""
+    """What a batch costs; how many slots it takes."""
     permit: BoundPermit = field(default_factory=BoundPermit)
     spent: float = 0.0
     reserved: float = 0.0
     share: int = 0
     fair: float = 0.0
-    """What its dominant share was worth here when its turn was last computed; 0 as long as it is
-    new, and of slots."""
+    """What its dominant share was worth here when its turn was last computed; of slots, how much of
+    one it saves for that. 0 as long as it is new."""
     granted: int = 0
     """How much its last grant was; 0 if nothing came along."""
     given: Ledger = field(default_factory=Ledger)
@@ -74,6 +74,9 @@ class Holding:
     served_at: int = NEVER
     """Of slots: when it was last seen with one of those that are left over, in an epoch in which it
     has a right to that."""
+    due_at: int = NEVER
+    """Of slots of which a batch takes several: when its fair share has made up for its last turn
+    with one batch more than that."""
     refundable: float = 0.0
     """How much of its permits of this epoch may be refunded."""
     refundable_before: float = 0.0
@@ -176,8 +179,21 @@ class RoundSums:
     lacking: int = 0
     unserved: int = 0
     """Of slots: how many instances have not had their turn in this epoch."""
+    rest: int = 0
+    """Of slots, in parts of one: what is left of shares when they are rounded down to batches of
+    several slots, and has not gone into turns that are under way."""
+    turns: int = 0
+    """Of slots: those of instances whose turn with such a batch is under way."""
+    taken: int = 0
+    """Of slots: rights of those that have such a turn."""
+    kept: int = 0
+    """Of slots, in parts of one: rights of the others that slots do not limit, or that take several
+    for a batch."""
+    scaled: int = 0
+    """Of slots, in parts of one: rights of those that slots limit, with batches of one."""
     lots: dict[int, int] = field(default_factory=dict)
-    """Of slots: how many instances have each lot."""
+    """Of slots: how many instances have each lot; and how many slots those need that have each
+    place in the line."""
 
 
 @dataclass(slots=True)
@@ -218,6 +234,17 @@ class BoundState:
     epoch_since: int = NEVER
     served_at: int = NEVER
     """When the last turn of an epoch began."""
+    turns: int = 0
+    """Of slots: up to which place in the line instances have a batch of several slots more."""
+    line_at: int = NEVER
+    """When the last of these turns began."""
+    line_from: int = NEVER
+    """Those of these turns that began up to then are over: they took more slots than there are."""
+    keeps: float = 1.0
+    """Of slots: the part of their rights that is left to those that slots do not limit, while
+    others have such turns."""
+    scale: float = 1.0
+    """The same of those that slots limit: more than all of it between such turns."""
     sums: RoundSums = field(default_factory=RoundSums)
 
     def in_force(self, now: int) -> float:
@@ -247,6 +274,8 @@ class BoundState:
         self.fair = self.level = Level()
         self.needs, self.spare, self.ease, self.lot, self.lacking = 0, 0.0, 1.0, 0, 0
         self.epoch, self.epoch_since, self.served_at = 0, NEVER, NEVER
+        self.turns, self.line_at, self.line_from = 0, NEVER, NEVER
+        self.keeps, self.scale = 1.0, 1.0
 
 
 @dataclass(slots=True)

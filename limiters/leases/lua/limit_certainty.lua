@@ -12,6 +12,7 @@ local function start_bound(b)
   b.stayed, b.wave = 1, b.wave + 1
   b.needs, b.spare, b.ease, b.lot, b.lacking = 0, 0, 1, 0, 0
   b.epoch, b.epoch_since, b.served_at = 0, NEVER, NEVER
+  b.turns, b.line_at, b.line_from, b.keeps, b.scale = 0, NEVER, NEVER, 1, 1
 end
 
 local function forget_levels()
@@ -260,19 +261,20 @@ function certainty.returns_at(gone, b)
 end
 
 -- When something of an instance comes back first, if it is silent from now on; and when nothing is
--- left of it. One that holds nothing is known a little longer: as long as its shortest charges count.
-function certainty.due_and_gone(record)
-  local due, shortest, longest = nil, nil, 0
-  for i, b in ipairs(limit.bounds) do
-    shortest = min(shortest or b.lasting, b.lasting)
-    if record.bounds[i].units ~= 0 then
-      longest = max(longest, b.lasting)
-      local at = certainty.returns_at(record.gone, b)
-      due = min(due or at, at)
+-- left of it; by when its lease is over, and what it holds of each bound. One that holds nothing is
+-- known a little longer: as long as its shortest charges count.
+function certainty.due_and_gone(gone, held)
+  local first, shortest, longest = math.huge, math.huge, 0
+  for i = 1, #held do
+    local lasting = limit.bounds[i].lasting
+    shortest = lasting < shortest and lasting or shortest
+    if held[i] ~= 0 then
+      first = lasting < first and lasting or first
+      longest = lasting > longest and lasting or longest
     end
   end
-  local gone = lease_end(record.gone) + max(shortest, longest)
-  return due or gone, gone
+  local ends, all = lease_end(gone), max(shortest, longest)
+  return ends + min(first, all), ends + all
 end
 
 -- Up to then something may be out, or count: after a change by an operator nothing is granted

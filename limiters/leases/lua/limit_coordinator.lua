@@ -123,19 +123,13 @@ end
 
 -- Who holds what.
 
--- What comes back of what silent instances hold of each bound: from when, and which is all of it.
--- Returns when more does, if any does; whether nothing is left of the instance; and whether it holds
--- less than it did.
-local function give_up(record, freed)
-  local changed = false
+-- Adds to `freed` what comes back by now of what a silent instance holds, and takes that from it.
+local function give_up(one, freed)
   for b, bound in ipairs(limit.bounds) do
-    local one = record.bounds[b]
-    if one.units ~= 0 and certainty.returns_at(record.gone, bound) <= limit.now then
-      freed[b], one.units, changed = freed[b] + one.units, 0, true
+    if one.held[b] ~= 0 and certainty.returns_at(one.gone, bound) <= limit.now then
+      freed[b], one.held[b] = freed[b] + one.held[b], 0
     end
   end
-  local due, gone = certainty.due_and_gone(record)
-  return due, gone <= limit.now, changed
 end
 
 -- What was missing and comes back by now, of one bound; the others stay. When the first of these does.
@@ -154,77 +148,90 @@ local function take_back(bound)
   return freed, due
 end
 
--- Some records, from that which is to be looked at next: names and records; nil if one cannot be read,
--- or if these are all and do not sum to the limit.
+-- Some records at a glance, in front of those that were looked at before, and the place of the first
+-- one; nil if one cannot be read, or if these are all and do not sum to the limit.
 local function records_to_see()
-  local names, read, held = {}, {}, certainty.zeros()
+  local seen, sums = {}, certainty.zeros()
   local most = min(MOST_VISITS, limit.instances - limit.collected)
   if most < 0 then
     return nil
   end
+  local place = limit.instances - limit.collected - most
   for _ = 1, MOST_VISITS do
-    if #names >= most then
+    if #seen >= most then
       break
     end
-    local found, texts = state.some_records(limit.collected + #names, most - #names)
+    local found, texts = state.some_records(place + #seen, most - #seen)
     for i, name in ipairs(found) do
       local field = RECORD_PREFIX .. name
-      local record = read_record(unsealed(field, records.changed[field] or texts[i]), #limit.bounds)
-      if not record then
+      local text = records.changed[field] or texts[i]
+      local gone, held = glance_record(text, #limit.bounds)
+      -- No lease ends so late: if that is damage, nothing else would show it.
+      if not gone or gone > limit.now + 2 * limit.lease and not unsealed(field, text) then
         return nil
       end
-      names[#names + 1], read[#read + 1] = name, record
-      for b, one in ipairs(record.bounds) do
-        held[b] = held[b] + one.units
+      seen[#seen + 1] = { field = field, text = text, gone = gone, held = held }
+      for b = 1, #held do
+        sums[b] = sums[b] + held[b]
       end
     end
     if #found == 0 then
       return nil
     end
   end
-  if most == limit.instances and not certainty.amounts_agree(held, most) then
+  if most == limit.instances and not certainty.amounts_agree(sums, most) then
     return nil
   end
-  return names, read
+  return seen, place
 end
 
 -- Gives up what silent instances hold; takes back what was missing. When something is due, requests look
--- through some of the instances each, until all were seen.
+-- through some of the instances each, the last ones first, until all were seen: so the names behind
+-- those that are left out, which take other places, are few. At how many.
 local function collect(token)
   if limit.now < limit.due then
-    return
+    return 0
   end
   if limit.collected == 0 then
     limit.next_due = LATEST
   end
-  local names, read = records_to_see()
-  if not names then
+  local seen, first = records_to_see()
+  if not seen then
     certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
-    return
+    return 0
   end
-  local next_due, freed, count = limit.next_due, certainty.zeros(), limit.instances
+  local next_due, freed, left_out, visited = limit.next_due, certainty.zeros(), {}, limit.visited
   for b, bound in ipairs(limit.bounds) do
     local units, at = take_back(bound)
     freed[b], next_due = units, min(next_due, at or next_due)
   end
-  for i, record in ipairs(read) do
-    local field = RECORD_PREFIX .. names[i]
-    local at, is_over, changed = give_up(record, freed)
-    if is_over then
-      records.removed[field] = true
-      limit.instances = limit.instances - 1
-      limit.visited = limit.visited - (limit.collected < limit.visited and 1 or 0)
-    else
-      next_due, limit.collected = min(next_due, at), limit.collected + 1
-      if changed then
-        local text = sealed(field, write_record(record))
-        records.changed[field] = text
-        if field == records.own then
+  for i, one in ipairs(seen) do
+    local due, gone = certainty.due_and_gone(one.gone, one.held)
+    if due <= limit.now then
+      local packed = unsealed(one.field, one.text)
+      if not packed then
+        certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
+        return 0
+      end
+      give_up(one, freed)
+      if gone > limit.now then
+        due = certainty.due_and_gone(one.gone, one.held)
+        local text = sealed(one.field, with_units(packed, one.held))
+        records.changed[one.field] = text
+        if one.field == records.own then
           records.own_text = text
         end
       end
     end
+    if gone > limit.now then
+      next_due, limit.collected = min(next_due, due), limit.collected + 1
+    else
+      local place = first + i - 1
+      records.removed[one.field], left_out[#left_out + 1] = true, place
+      limit.visited = limit.visited - (place < visited and 1 or 0)
+    end
   end
+  limit.instances = limit.instances - #left_out
   for b, bound in ipairs(limit.bounds) do
     bound.pool = bound.pool + freed[b]
   end
@@ -233,26 +240,29 @@ local function collect(token)
     limit.due = next_due < LATEST and next_due or limit.now + state.span_of(limit)
     limit.collected = 0
   end
-  if limit.instances == count then
-    return
-  end
-  state.clear_order()
-  local queue = {}
-  for _, one in ipairs(limit.queue) do
-    if not records.removed[RECORD_PREFIX .. one.name] then
-      queue[#queue + 1] = one
+  if #left_out > 0 then
+    state.leave_out(left_out)
+    local queue = {}
+    for _, one in ipairs(limit.queue) do
+      if not records.removed[RECORD_PREFIX .. one.name] then
+        queue[#queue + 1] = one
+      end
     end
+    limit.queue = queue
   end
-  limit.queue = queue
+  return #seen
 end
 
 -- If no request has confirmed the time since the last one, another server may have been in charge:
--- instances whose leases it may have renewed are not given up before those end.
+-- instances whose leases it may have renewed are not given up before those end. At how many instances
+-- it has looked.
 local function notice_gap(token)
+  local seen = 0
   if limit.now - limit.last > 2 * limit.interval or swallowed then
-    collect(token)
+    seen = collect(token)
     certainty.note_gap()
   end
+  return seen
 end
 
 -- The record of the calling instance, if it has one.
@@ -322,7 +332,8 @@ end
 local function nothing_held()
   return {
     units = 0, need = 0, ask = 0, piece = 0, permit_at = 0, permit_cost = 0, permit_stayed = 0,
-    permit_wave = 0, served_at = NEVER, share = 0, fair = 0, granted = 0, refundable = 0, refundable_before = 0,
+    permit_wave = 0, served_at = NEVER, due_at = NEVER, share = 0, fair = 0, granted = 0,
+    refundable = 0, refundable_before = 0,
   }
 end
 
@@ -422,8 +433,8 @@ local function hear(record, request, uncertain)
     local one, said = record.bounds[b], request.bounds[b]
     one.given, one.granted = {}, 0
     one.spent, one.reserved = said.spent, said.reserved
-    one.need = idle and 0 or in_units(said.need, state.worth(bound), bound.whole)
-    one.piece = bound.slots and 0 or said.piece
+    one.need = idle and 0 or in_units(said.need, bound.worth, bound.whole)
+    one.piece = said.piece
     one.ask = asks and not bound.slots and said.ask or 0
   end
   record.demand = nil
@@ -431,9 +442,10 @@ end
 
 -- Shares.
 
--- Goes on with the division. False if what is stored did not agree, so that everything was forgotten.
-local function divide(record, token)
-  if division.go_on(record) then
+-- Goes on with the division, after a look at `seen` instances. False if what is stored did not agree, so
+-- that everything was forgotten.
+local function divide(record, seen, token)
+  if division.go_on(record, seen) then
     return true
   end
   certainty.doubt(limit.server, limit.now, token, certainty.DISAGREES)
@@ -451,7 +463,7 @@ local function pays_at_once(record, request, rights, asides)
         return false
       end
       local spent = ledger.total(state.ledger_of(bound), limit.now - state.counts_of(bound))
-      if units / bound.pool * (bound.pool * state.worth(bound) - spent) < one.ask then
+      if units / bound.pool * (bound.pool * bound.worth - spent) < one.ask then
         return false
       end
     end
@@ -459,14 +471,12 @@ local function pays_at_once(record, request, rights, asides)
   return true
 end
 
-local function grant(record, rights, lots)
+local function grant(record, rights, of_slots)
   local asides = permits.kept_aside()
   for b, bound in ipairs(limit.bounds) do
-    local one, right = record.bounds[b], rights[b]
-    if bound.slots then
-      right = division.with_one_more(bound, one, right)
-    end
-    local units = min(right - one.units, bound.pool - asides[b])
+    local one = record.bounds[b]
+    local units = bound.slots and slots.granted(bound, one, of_slots[b], rights[b])
+      or min(rights[b] - one.units, bound.pool - asides[b])
     if units > 0 then
       if not bound.slots then
         local part, entries = units / bound.pool, state.ledger_of(bound)
@@ -480,7 +490,7 @@ local function grant(record, rights, lots)
       one.units = one.units + units
     end
     if bound.slots then
-      division.note_turn(bound, one, rights[b], lots[b])
+      slots.note_turn(bound, one, of_slots[b])
     end
   end
 end
@@ -502,7 +512,7 @@ local function terms_of(reply, parts)
 end
 
 -- What the answer says of each bound; and whether the instance is entitled to more than it holds.
-local function parts_of(record, rights, before, limited, uncertain)
+local function parts_of(record, rights, keeps)
   local parts, short = {}, false
   for b, bound in ipairs(limit.bounds) do
     local one, in_force = record.bounds[b], state.in_force(bound)
@@ -510,7 +520,7 @@ local function parts_of(record, rights, before, limited, uncertain)
     parts[b] = {
       in_force = in_force, rising = in_force < bound.capacity and bound.ramp_rate or 0,
       units = one.units, given = ledger.packed(state.given_of(record, b)),
-      keep = division.kept(bound, one, rights[b], before[b], limited, uncertain > 0),
+      keep = keeps[b],
       share = one.share, permit_cost = one.permit_cost, needs = bound.needs, free = bound.pool,
       permit_at = one.permit_at, permit_stayed = one.permit_stayed, permit_wave = one.permit_wave,
     }
@@ -519,19 +529,20 @@ local function parts_of(record, rights, before, limited, uncertain)
 end
 
 -- Grants what there is to grant. When to ask again; -1 for never.
-local function serve_wants(request, record, rights, lots)
+local function serve_wants(request, record, rights, of_slots)
   local back = -1
   local _, asks = permits.ask_of(record)
   if asks and not pays_at_once(record, request, rights, permits.kept_aside()) then
     back = permits.grant(request.instance, record, request)
   end
-  grant(record, rights, lots)
+  grant(record, rights, of_slots)
   local pays, empty = true, false
   for b, bound in ipairs(limit.bounds) do
-    local enough = bound.slots or rights[b] * state.worth(bound) >= request.bounds[b].ask
+    local enough = bound.slots or rights[b] * bound.worth >= request.bounds[b].ask
     pays = pays and enough
+    local one = record.bounds[b]
     empty = empty
-      or record.bounds[b].units == 0 and rights[b] > 0 and division.comes_soon(bound)
+      or one.units == 0 and rights[b] > 0 and division.comes_soon(bound, one, of_slots[b])
   end
   if pays then
     back = -1 -- its share will pay for it
@@ -542,19 +553,31 @@ local function serve_wants(request, record, rights, lots)
   return back
 end
 
-local function answer(request, record, again, created)
-  local rights, limited, lots = division.rights_of(record)
+local function answer(request, record, elapsed, again, created)
+  local rights, limited, of_slots = division.rights_of(record)
   local uncertain, back, before = certainty.remaining(), -1, {}
   for b, one in ipairs(record.bounds) do
     before[b] = one.units
   end
   if uncertain == 0 and not again and not request.leaving then
-    back = serve_wants(request, record, rights, lots)
+    back = serve_wants(request, record, rights, of_slots)
   end
   if not request.leaving and not again then
     record.until_ = limit.now + limit.lease
     record.gone = record.until_ + 2 * max(limit.interval, record.interval)
-    state.falls_due((certainty.due_and_gone(record)))
+    local held = {}
+    for b, one in ipairs(record.bounds) do
+      held[b] = one.units
+    end
+    state.falls_due((certainty.due_and_gone(record.gone, held)))
+  end
+  local keeps = {}
+  for b, bound in ipairs(limit.bounds) do
+    local one, right = record.bounds[b], of_slots[b]
+    keeps[b] = division.kept(bound, one, rights[b], right, before[b], limited, uncertain > 0)
+    if right then
+      slots.note_use(bound, one, right, before[b], keeps[b], elapsed)
+    end
   end
   for b, part in ipairs((permits.fair_share(record))) do
     record.bounds[b].share = floor(part)
@@ -567,7 +590,7 @@ local function answer(request, record, again, created)
       break
     end
   end
-  local parts, short = parts_of(record, rights, before, limited, uncertain)
+  local parts, short = parts_of(record, rights, keeps)
   return terms_of({
     kind = 'answer', nonce = uncertain > 0 and limit.nonce or '', created = created,
     certain = uncertain == 0, uncertain = uncertain, cause = uncertain > 0 and limit.cause or '',
@@ -640,8 +663,7 @@ function coordinator.serve(request, server, now)
   local created = coordinator.open(request, server, now, token)
   limit.now = max(limit.now, now)
   state.resize_all()
-  notice_gap(token)
-  collect(token)
+  local seen = notice_gap(token) + collect(token)
   local record = own_record(token)
   if record and request.seq < record.seq then
     return { kind = 'stale' }, record
@@ -669,10 +691,10 @@ function coordinator.serve(request, server, now)
     if state.given_is_lost(record) then
       return challenge(), record
     end
-    if not divide(record, token) then
+    if not divide(record, seen, token) then
       return challenge()
     end
-    return answer(request, record, true, created), record
+    return answer(request, record, 0, true, created), record
   end
   state.load_people()
   local known = record ~= nil
@@ -686,14 +708,14 @@ function coordinator.serve(request, server, now)
   limit.deleted = false
   local passed = limit.now - limit.last
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-  if not divide(record, token) then
+  if not divide(record, seen, token) then
     people.label = nil
     return challenge()
   end
   permits.follow_fair_share(record)
   permits.enqueue(request.instance, record)
   permits.keep_pace(passed)
-  local reply = answer(request, record, false, created)
+  local reply = answer(request, record, elapsed, false, created)
   permits.spent_by_share(record, request, elapsed)
   write_ahead()
   return reply, record

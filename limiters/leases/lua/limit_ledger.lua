@@ -52,7 +52,8 @@ function ledger.pairs_in(text)
   for i = 1, #values, 2 do
     local at = values[i]
     wrong = wrong + at % 1 + values[i + 1] * 0 -- of what is not finite, no number
-    last = max(last, at, -at)
+    at = at < 0 and -at or at
+    last = at > last and at or last
   end
   return wrong == 0 and last <= MAX_WHOLE and values or nil
 end

@@ -11,9 +11,9 @@ local turns_at = permits.turns_at
 -- What an instance needs of each bound.
 function permits.demand_of(record)
   if not record.demand then
-    local needs = {}
-    for b, one in ipairs(record.bounds) do
-      needs[b] = one.need
+    local needs, bounds = {}, record.bounds
+    for b = 1, #bounds do
+      needs[b] = bounds[b].need
     end
     record.demand = { needs = needs, weight = record.weight, wholes = state.wholes() }
   end
@@ -21,15 +21,10 @@ function permits.demand_of(record)
 end
 
 -- What an instance may have of each bound, by shares and permits together, before it is rounded
--- down; and whether that is less than it needs.
+-- down; whether that is less than it needs; and the bound that limits it, or 0.
 function permits.fair_share(record)
-  local parts = {}
-  local scale, scarcest, most =
-    shares.scale(permits.demand_of(record), limit.fair_units, limit.fair_weights)
-  for b, one in ipairs(record.bounds) do
-    parts[b] = shares.part(one.need, b, scale, scarcest, most)
-  end
-  return parts, scarcest ~= 0
+  local demand = permits.demand_of(record)
+  return shares.parts(demand, shares.scale(demand, limit.fair_units, limit.fair_weights))
 end
 
 -- How much of its dominant bound its fair share would be if it needed as much as it could get, in
@@ -59,16 +54,12 @@ function permits.time_for(record, costs)
     return 0
   end
   local bound, fair = limit.bounds[b], entitlement(record)
-  return costs[b] * bound.period / (fair * state.worth(bound))
+  return costs[b] * bound.period / (fair * bound.worth)
 end
 
 -- A share of a bound that is worth fewer batches than this is of little use to an instance that needs
--- more.
-function permits.few_batches(bound, holds)
-  local rates = 0
-  for _, one in ipairs(limit.bounds) do
-    rates = rates + (one.slots and 0 or 1)
-  end
+-- more; by the number of rates, and whether it holds some of one.
+local function few_batches(bound, rates, holds)
   if rates <= 1 then
     return FEW_BATCHES
   end
@@ -76,18 +67,18 @@ function permits.few_batches(bound, holds)
   return holds and few or few * FEW_WITHOUT_SHARE
 end
 
--- Whether a share is of little use to an instance: less than it needs, and too few batches.
-function permits.is_too_small(part, limited, few, piece, gathers, ease, worth)
-  local least = max((limited and few or 1) * piece, gathers)
-  return floor(part * (limited and ease or 1)) * worth < least
+-- How many slots a batch of an instance takes: at least one.
+function permits.slots_of_batch(bound, one)
+  return max(1, min(bound.whole, ceil(one.piece)))
 end
 
 -- How many times its share of slots an instance has at times, as it takes turns with them.
-function permits.stretch(parts)
+function permits.stretch(record, parts)
   local most = 1
   for b, bound in ipairs(limit.bounds) do
     if bound.slots and limit.fair_weights[b] ~= 0 and parts[b] > 0 then
-      most = max(most, (floor(parts[b]) + 1) / parts[b])
+      local piece = permits.slots_of_batch(bound, record.bounds[b])
+      most = max(most, (floor(parts[b] / piece) + 1) * piece / parts[b])
     end
   end
   return most
@@ -100,24 +91,34 @@ function permits.eased(bound, part, limited, piece, stretch)
   if not limited or bound.ease == 1 or part <= 0 then
     return part
   end
-  local batch = bound.slots and 1 or max(0, piece) / state.worth(bound)
+  local batch = bound.slots and piece or max(0, piece) / bound.worth
   local used = part * stretch
   return min(part * bound.ease, used + 2 * math.sqrt(used * batch) + batch)
 end
 
--- Whether an instance lives on permits; its fair share, if that is known.
+-- Whether an instance lives on permits, since its fair share of a bound is of little use to it: less
+-- than it needs, and too few batches. `parts` are that share, if it is known.
 function permits.lives_on_permits(record, parts, limited)
   if not parts then
     parts, limited = permits.fair_share(record)
   end
-  local holds = false
-  for b, one in ipairs(record.bounds) do
-    holds = holds or (one.units > 0 and not limit.bounds[b].slots)
+  local bounds, own, rates, holds = limit.bounds, record.bounds, 0, false
+  if limited then
+    for b = 1, #own do
+      if not bounds[b].slots then
+        rates, holds = rates + 1, holds or own[b].units > 0
+      end
+    end
   end
-  for b, one in ipairs(record.bounds) do
-    local bound, gathers = limit.bounds[b], record.gathers and one.ask or 0
-    local worth, few = state.worth(bound), permits.few_batches(bound, holds)
-    if permits.is_too_small(parts[b], limited, few, one.piece, gathers, bound.ease, worth) then
+  for b = 1, #own do
+    local bound, one = bounds[b], own[b]
+    local least, ease = bound.slots and 0 or one.piece, 1
+    if limited then
+      ease = bound.ease
+      least = least > 0 and few_batches(bound, rates, holds) * least or least
+    end
+    local worth = floor(parts[b] * ease) * bound.worth
+    if worth < least or record.gathers and worth < one.ask then
       return true
     end
   end
@@ -348,7 +349,7 @@ function permits.kept_aside()
   local soon, due = 2 * at - waiting[1].turn, {}
   local wholes, worths, fairs = {}, {}, certainty.zeros()
   for b, bound in ipairs(limit.bounds) do
-    wholes[b], worths[b] = bound.slots and 0 or state.in_force(bound), state.worth(bound)
+    wholes[b], worths[b] = bound.slots and 0 or state.in_force(bound), bound.worth
   end
   for _, one in ipairs(waiting) do
     if one.turn <= soon then
@@ -378,8 +379,8 @@ end
 function permits.follow_fair_share(record)
   local fair, fairs, is_new, ratio = entitlement(record), {}, true, 0
   for b, bound in ipairs(limit.bounds) do
-    fairs[b] = bound.slots and 0 or fair * state.worth(bound)
-    is_new = is_new and record.bounds[b].fair == 0
+    fairs[b] = bound.slots and 0 or fair * bound.worth
+    is_new = is_new and (bound.slots or record.bounds[b].fair == 0)
     if fairs[b] ~= 0 then
       ratio = max(ratio, record.bounds[b].fair / fairs[b])
     end
@@ -397,7 +398,7 @@ function permits.follow_fair_share(record)
   end
   record.turn = min(record.turn, LATEST)
   for b, one in ipairs(record.bounds) do
-    one.fair = fairs[b]
+    one.fair = limit.bounds[b].slots and one.fair or fairs[b]
   end
 end
 
@@ -429,7 +430,7 @@ function permits.spent_by_share(record, request, elapsed)
   end
   local b = permits.dominant(record, by_share)
   if b then
-    local worth = entitlement(record) * state.worth(limit.bounds[b])
+    local worth = entitlement(record) * limit.bounds[b].worth
     record.turn = record.turn + elapsed * min(1, by_share[b] / worth)
   end
 end
@@ -488,7 +489,7 @@ end
 -- lacks nothing that matters.
 local function missing_in(b, bound, ask, due, place)
   local spent = ledger.total(state.ledger_of(bound), limit.now - state.counts_of(bound))
-  local room = bound.pool * state.worth(bound) - spent
+  local room = bound.pool * bound.worth - spent
   for i, one in ipairs(due) do
     if i == place then
       break

@@ -10,10 +10,12 @@ local function weights_of(demand)
   end
   local needs, wholes, weights, dominant = demand.needs, demand.wholes, {}, 0
   for b = 1, #wholes do
-    dominant = max(dominant, needs[b] / wholes[b])
+    local part = needs[b] / wholes[b]
+    weights[b] = part
+    dominant = part > dominant and part or dominant
   end
   for b = 1, #wholes do
-    local part = needs[b] / wholes[b]
+    local part = weights[b]
     weights[b] = part > 0 and demand.weight * ceil(part / dominant * SHAPE) or 0
   end
   demand.weights = weights
@@ -36,12 +38,19 @@ function shares.scale(demand, units, weights)
   return scale, scarcest, most
 end
 
--- What an instance may have of one bound by that, before it is rounded down.
-function shares.part(need, b, scale, scarcest, most)
+-- What an instance may have of each bound by that, before it is rounded down; whether that is less than
+-- it needs; and the bound that limits it, or 0.
+function shares.parts(demand, scale, scarcest, most)
+  local needs = demand.needs
   if scarcest == 0 then
-    return need
+    return needs, false, 0
   end
-  return b == scarcest and most or scale * need
+  local parts = {}
+  for b = 1, #needs do
+    parts[b] = scale * needs[b]
+  end
+  parts[scarcest] = most
+  return parts, true, scarcest
 end
 
 -- The bounds, those that are used up first in front, and last those that are not short.
@@ -81,9 +90,12 @@ function shares.fill(fillings, demand, units, weights, order)
   end
 end
 
+local parts_of = {} -- what is known of it, by the whole
+
 -- In how many parts of a unit the use of a bound is counted.
 function shares.parts_of(whole)
-  return floor(USE_PARTS / whole)
+  parts_of[whole] = parts_of[whole] or floor(USE_PARTS / whole)
+  return parts_of[whole]
 end
 
 -- The level that divides what the others leave of `left` among those that the bound limits: a step of

@@ -319,25 +319,26 @@ function state.add_to_order(place)
   new_blocks[number] = true
 end
 
--- Leaves out those that were given up. Only names are read, no records.
-function state.clear_order()
-  local kept, old = {}, {}
-  for number = 0, MAX_INSTANCES / BLOCK do
-    if #block(number) == 0 then
+-- Leaves out the instances at these places, which are in order. Only names are read, no records.
+function state.leave_out(places)
+  local kept, first, next_one = {}, floor(places[1] / BLOCK), 1
+  for further = 0, MAX_INSTANCES / BLOCK do
+    local number = first + further
+    local names = block(number)
+    if #names == 0 then
       break
     end
-    for _, name in ipairs(block(number)) do
-      if not records.removed[RECORD_PREFIX .. name] then
-        kept[#kept + 1] = name
+    for i = 1, #names do
+      if number * BLOCK + i - 1 == places[next_one] then
+        next_one = next_one + 1
+      else
+        kept[#kept + 1] = names[i]
       end
     end
-    old[#old + 1] = number
-  end
-  for _, number in ipairs(old) do
     blocks[number], new_blocks[number] = {}, true
-    for i = 1, BLOCK do
-      blocks[number][i] = kept[number * BLOCK + i]
-    end
+  end
+  for i = 1, #kept, BLOCK do
+    blocks[first + (i - 1) / BLOCK] = { unpack(kept, i, min(#kept, i + BLOCK - 1)) }
   end
 end
 
@@ -348,7 +349,7 @@ function state.some_records(place, most)
   local names, fields = {}, {}
   for i = 1, #all do
     if i > first and i <= first + most then
-      names[#names + 1], fields[#fields + 1] = all[i], RECORD_PREFIX .. all[i]
+      names[i - first], fields[i - first] = all[i], RECORD_PREFIX .. all[i]
     end
   end
   if #fields == 0 or records.forgotten then
@@ -371,6 +372,7 @@ function state.clear_round()
     limit.level_fillings[i] = { used = 0, limited = 0, weight = 0 }
     b.sum_needs, b.sum_shares, b.sum_aside, b.sum_satisfied = 0, 0, 0, 0
     b.sum_rights, b.sum_lacking, b.sum_unserved = 0, 0, 0
+    b.sum_rest, b.sum_turns, b.sum_taken, b.sum_kept, b.sum_scaled = 0, 0, 0, 0, 0
     b.counts_of_lots = {}
   end
 end
@@ -396,16 +398,15 @@ function state.ledger_of(b)
   return b.entries
 end
 
--- What one unit of a bound is worth.
-function state.worth(b)
-  return b.slots and 1 or state.in_force(b) / UNITS
-end
+local wholes -- the units of each bound; nil until they are asked for
 
--- Follows the number of slots in force. What instances hold beyond that, they release.
+-- Follows the capacity in force: what one unit is worth by that; and how many slots there are. What
+-- instances hold beyond these, they release.
 function state.resize(b)
-  local whole = b.slots and floor(state.in_force(b)) or UNITS
+  local in_force = state.in_force(b)
+  local whole = b.slots and floor(in_force) or UNITS
   b.pool = b.pool + whole - b.whole
-  b.whole = whole
+  b.whole, b.worth, wholes = whole, b.slots and 1 or in_force / UNITS, nil
 end
 
 function state.resize_all()
@@ -414,11 +415,13 @@ function state.resize_all()
   end
 end
 
--- The units of each bound.
+-- The units of each bound. Each visit asks for them: the list is made once, and never changed.
 function state.wholes()
-  local wholes = {}
-  for i, b in ipairs(limit.bounds) do
-    wholes[i] = b.whole
+  if not wholes then
+    wholes = {}
+    for i, b in ipairs(limit.bounds) do
+      wholes[i] = b.whole
+    end
   end
   return wholes
 end

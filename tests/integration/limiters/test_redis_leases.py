@@ -25,6 +25,7 @@ from limiters.leases._format import (
     FORMAT,
     HEADER,
     RECORD,
+    RECORD_BOUND,
     REPLY,
     SCANNED,
     UNITS,
@@ -35,6 +36,7 @@ from limiters.leases._format import FieldKind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
 from limiters.leases.redis import NEEDS, mark_as_new
+from tests.twins.stores import InRedis, Scripts
 from tests.waiting import until
 
 TERMS = Terms.scalar(capacity=100.0, factor=10.0, period=1000, lease=2000)
@@ -334,6 +336,25 @@ def test_c8_record_with_an_impossible_number_starts_the_limit_over(
     view = manager.look()
     assert view is not None
     assert view.cause == "what is stored of it did not agree"
+
+
+def test_c8_damage_in_the_record_of_a_silent_instance_starts_the_limit_over(client: Any) -> None:
+    """Damage is noticed before the amount goes anywhere, even if the damaged number could have
+    been stored."""
+    scripts = Scripts(client)
+    for place in range(len(RECORD) + len(RECORD_BOUND)):
+        server = InRedis(scripts, registered=True)
+        server.mark("server")
+        server.sync("orders", request(), "server", 1_000)
+        assert server.answers()[-1].units == UNITS
+        limit = server.keys["orders"][0]
+        record = client.hget(limit, "=one")
+        (number,) = struct.unpack_from("<d", record, 8 * place)
+        damaged = record[: 8 * place] + packed(number + 10**6) + record[8 * place + 8 :]
+        client.hset(limit, "=one", damaged)
+        for seq in range(1, 40):
+            server.sync("orders", request("two", seq), "server", 1_000 + 200 * seq)
+        assert Kind.CHALLENGE in {reply.kind for reply in server.answers()}, place
 
 
 @pytest.mark.parametrize("number", NOT_FINITE)

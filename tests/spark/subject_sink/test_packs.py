@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from redis import Redis
 
 from limiters.embedded import EmbeddedRedis
+from tests.samples import tuples
 from tests.spark.handlers import fail_at, notes, noting, take
 from tests.spark.subject_sink.orders import Made
 
@@ -71,7 +72,7 @@ def test_k8_packs_do_not_depend_on_how_spark_divides_the_rows(
     assert len(seen[0]) > 2 * SUBJECTS * EACH / MOST / 2
 
 
-@pytest.mark.parametrize(("parts", "then"), [(1, 4), (3, 1)])
+@pytest.mark.parametrize(("parts", "then"), tuples([(1, 4), (3, 1)], every=2))
 def test_k3_k8_a_replay_with_other_partitions_and_sizes_has_the_same_packs(
     spark: SparkSession, sink: Made, log: Path, parts: int, then: int
 ) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tenacity import wait_fixed
@@ -148,6 +148,18 @@ def test_z2_what_was_settled_stays_when_another_dimension_is(tell: OnBatch) -> N
         8_000,
         0,
     )
+
+
+@pytest.mark.parametrize("counts", ["start", "end"])
+def test_z2_nothing_starts_once_a_running_call_has_used_up_what_it_did_not_estimate(
+    counts: Literal["start", "end"],
+) -> None:
+    limits = Limits(tokens=Rate(10, burst=10, counts=counts), requests=Rate(100, burst=100))
+    limiter = ProvisionedResource(limits, clock=ManualClock())
+    with limiter, limiter.reserve({"requests": 1}) as paid:
+        paid.settle({"tokens": 15})
+        with pytest.raises(ReserveTimeoutError), limiter.reserve({"requests": 1}, timeout=0):
+            pass
 
 
 def test_z2_nor_does_a_reservation_forget_it() -> None:

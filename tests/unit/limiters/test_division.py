@@ -169,9 +169,10 @@ def test_c2_what_many_lost_instances_held_comes_back_some_at_a_time(fleet: Fleet
     assert sum(one.units for one in fleet.replies[left[0] :] if one) >= 0.99 * UNITS
 
 
-def test_c2_instances_leave_and_come_while_others_are_visited() -> None:
+@pytest.mark.parametrize("requests", sample([1_500, 4_000], every=2))
+def test_c2_instances_leave_and_come_while_others_are_visited(requests: int) -> None:
     fleet, random = Fleet(150), Random(1)
-    for _ in range(4_000):
+    for _ in range(requests):
         fleet.clock += random.choice((0, 1, 5, 60))
         number = random.randrange(random.choice((10, 150)))
         fleet.needs[number] = random.choice((0.0, 3.0, 400.0))

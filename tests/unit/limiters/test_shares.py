@@ -123,8 +123,10 @@ def test_c5_the_order_in_which_instances_are_listed_changes_nothing(
 def test_c5_rounds_that_begin_at_other_levels_end_at_the_same(
     crowd: Crowd, data: st.DataObject
 ) -> None:
+    """Wherever no instance needs so little of a bound that it is lost in rounding. Whether such a
+    need is seen, where others use up the bound, depends on where the rounds began; and if it is,
+    its instance gets as little of all that it needs."""
     bounds, instances = crowd
-    # Of a bound that others use up, a need that is lost in rounding may be seen or not.
     lost = [2 * whole / SHAPE * len(instances) for whole in bounds]
     assume(
         all(

@@ -10,8 +10,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.leases._coordinator.slots import drawn, lot_of, turn_of
-from limiters.leases._format import EPOCH_INTERVALS, LOT_BUCKETS
+from limiters.leases._coordinator.slots import drawn, line_of, lot_of, turn_of, turns_in
+from limiters.leases._format import EPOCH_INTERVALS, LOT_BUCKETS, LOTS
 
 
 def rights(parts: list[float], arrivals: list[int], epoch: int, slots: int) -> list[int]:
@@ -82,3 +82,33 @@ def test_whole_shares_have_no_lot() -> None:
 def test_a_turn_is_a_fixed_number_of_sync_intervals() -> None:
     assert turn_of(500) == 500 * EPOCH_INTERVALS
     assert turn_of(0) == EPOCH_INTERVALS
+
+
+@given(
+    st.dictionaries(st.integers(0, LOT_BUCKETS - 1), st.integers(1, 30)),
+    st.integers(1, 60),
+    st.integers(0, 60),
+    st.integers(-10, 60),
+)
+def test_n1_turns_with_several_slots_fit_into_those_that_are_left(
+    line: dict[int, int], whole: int, taken: int, saved: int
+) -> None:
+    left, lots = whole - taken, {LOT_BUCKETS + place: count for place, count in line.items()}
+    end = turns_in(lots, left, 0, saved, whole)
+    have = sorted(place for place in line if place < end)
+    assert sum(line[place] for place in have) <= max(left, 0) or (left == whole and len(have) == 1)
+    assert all(place < LOTS for place in have), "before its time none has what others have"
+    assert sum(line[place] for place in have[:-1]) < max(saved, 1), "no more than is saved up for"
+    first = min(line, default=LOT_BUCKETS)
+    if left == whole and saved > 0 and first < LOTS:
+        assert end > first, "the first in the line has its turn"
+
+
+@given(st.floats(-3, 100), st.floats(-3, 100), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_c4_the_later_its_turn_is_the_further_in_front_is_an_instance(
+    late: float, later: float, arrival: int, epoch: int
+) -> None:
+    late, later = sorted([late, later])
+    behind, before = line_of(late, arrival, epoch), line_of(later, arrival, epoch)
+    assert before <= behind < LOT_BUCKETS
+    assert (before < LOTS) == (later >= 0)
