@@ -225,7 +225,7 @@ def missing_returns_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_gap_rule(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "_notice_gap", lambda *known: None)
+    patch.setattr(certainty, "note_gap", lambda limit: None)
 
 
 def other_servers_ignored(patch: pytest.MonkeyPatch) -> None:

@@ -53,11 +53,16 @@ def counts_again_when_sent_again(patch: pytest.MonkeyPatch) -> None:
     answer = Coordinator._answer
 
     def mutant(
-        self: Coordinator, limit: Limit, request: Request, record: Record, **known: bool
+        self: Coordinator,
+        limit: Limit,
+        request: Request,
+        record: Record,
+        elapsed: int,
+        **known: bool,
     ) -> Reply:
         if known["again"]:
             settlement.settle(limit, record, request, False)
-        return answer(self, limit, request, record, **known)
+        return answer(self, limit, request, record, elapsed, **known)
 
     patch.setattr(Coordinator, "_answer", mutant)
 

@@ -251,14 +251,15 @@ class Task:
         readable: Sequence[int] = range(group.size)
         if group.unreadable:
             readable = [one for one in readable if one not in group.unreadable]
-            rows = self._format.chosen(rows, readable)
-        try:
-            costs_of_rows = self._format.costs(rows, price)
-            if isinstance(costs_of_rows, float):
-                return costs_of_rows
-            found, wrong = numbers(costs_of_rows, dimension)
-        except Exception:  # of some row at least
-            found, wrong = self._one_by_one(dimension, price, rows, len(readable))
+            found, wrong = self._one_by_one(dimension, price, rows, readable)
+        else:
+            try:
+                costs_of_rows = self._format.costs(rows, price)
+                if isinstance(costs_of_rows, float):
+                    return costs_of_rows
+                found, wrong = numbers(costs_of_rows, dimension)
+            except Exception:  # of some row at least
+                found, wrong = self._one_by_one(dimension, price, rows, readable)
         for index, reason in wrong.items():
             refused.setdefault(readable[index], reason)
         costs = np.zeros(group.size)
@@ -266,14 +267,14 @@ class Task:
         return costs
 
     def _one_by_one(
-        self, dimension: str, price: TaskPrice, rows: Rows, count: int
+        self, dimension: str, price: TaskPrice, rows: Rows, places: Sequence[int]
     ) -> tuple[np.ndarray[Any, Any], dict[int, str]]:
-        """Return the costs of rows of which some have none, and why."""
+        """Return the costs of the rows at `places`, and why some have none, by their index."""
         values, wrong = list[Any](), dict[int, str]()
         of = f" of {dimension}" if dimension else ""
-        for index in range(count):
+        for index, place in enumerate(places):
             try:
-                cost = self._format.costs(self._format.chosen(rows, [index]), price)
+                cost = self._format.costs(self._format.part(rows, place, place + 1), price)
                 values += [cost] if isinstance(cost, float) else cost
             except Exception as error:  # the user's function raised
                 values.append(0.0)

@@ -247,6 +247,32 @@ def test_k2_a_row_whose_cost_cannot_be_charged_is_a_dead_letter_or_fails_the_tas
         run(Handler(), given, **options)
 
 
+def test_k2_a_built_batch_with_a_message_of_no_cost_is_a_dead_letter() -> None:
+    given = [
+        {"subject": subject, "time": 0, "end": 1, "messages": [{"n": n}, {"n": n + 1}]}
+        for n, subject in enumerate("abc")
+    ]
+    handler, dead = Handler(), list[tuple[Any, ...]]()
+
+    def take_dead(batch: list[Any], context: Context) -> None:
+        dead.append((context.subject, batch, context.reason))
+
+    run(
+        handler,
+        given,
+        packed=False,
+        columns=Columns("subject", "time", "end", messages="messages"),
+        cut=Cut(1, each=True),
+        cost=lambda message: None if message["n"] == 3 else 2.0,
+        dead_letters=take_dead,
+    )
+
+    ((subject, messages, reason),) = dead
+    assert (subject, messages) == ("c", [{"n": 2}, {"n": 3}])
+    assert reason.startswith("its cost, a function of a row, has raised TypeError")
+    assert sorted(handler.batches) == [[0, 1], [1, 2]]
+
+
 def test_v7_a_batch_that_no_longer_fits_one_dimension_fails_with_its_name(
     shared_redis: EmbeddedRedis,
 ) -> None:

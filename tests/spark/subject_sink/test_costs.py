@@ -55,12 +55,19 @@ def test_no_batch_costs_more_than_max_batch_cost(
     assert taken(log, "c") == [[12, 22], [32]]
 
 
-def test_a_cost_of_null_is_an_error(spark: SparkSession, sink: Made) -> None:
-    with pytest.raises(
-        PySparkException,
-        match=r"of subject 'a' in micro-batch \d+ of query 'orders' is null, negative",
-    ):
-        sink(cost="if(n = 10, null, n)")(frame(spark, ROWS), 0)
+def test_k2_a_row_whose_cost_is_null_is_a_dead_letter_or_an_error(
+    spark: SparkSession, sink: Made, log: Path, tmp_path: Path
+) -> None:
+    made = sink(cost="if(n = 10, null, n)", dead_letters=noting(take, tmp_path / "dead"))
+    made(frame(spark, ROWS), 0)
+
+    (dead,) = notes(tmp_path / "dead")
+    assert dead["numbers"] == [10]
+    assert dead["reason"].startswith("its cost is null or NaN, and a cost is a number of zero")
+    sent = sorted(number for one in notes(log) for number in one["numbers"])
+    assert sent == [11, 12, 20, 21, 22, 30, 31, 32]
+    with pytest.raises(PySparkException, match=r"of subject 'a' in .*: its cost is null or NaN"):
+        sink(cost="if(n = 10, null, n)")(frame(spark, ROWS), 1)
 
 
 def test_a_batch_that_costs_more_than_the_limit_fails_with_advice(
