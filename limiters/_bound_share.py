@@ -28,6 +28,9 @@ from limiters.limits import Bound, BoundKind
 PEAK_REQUESTS = 4
 """Over how many requests the peak of the calls that ran is taken."""
 
+SOON = 1.0
+"""Seconds in which what waits is to go, if the limit has room for it."""
+
 TRACE = 1e-6
 """The part of a limit that is needed, at least, of what calls cost that were estimated to cost
 nothing: more than the error of sums, and nothing that others would miss."""
@@ -130,6 +133,10 @@ class BoundShare(ABC):
         """What was spent in the last period is likely to be wanted again in the next one, and what
         waits besides. If little is asked for at a time, more: what could have been spent without
         waiting."""
+
+    def soon(self) -> float:
+        """What it needs so that all that waits can go soon; of slots, no more than it needs."""
+        return 0.0
 
     @abstractmethod
     def lately(self, now: float) -> float:
@@ -263,6 +270,10 @@ class RateShare(BoundShare):
     def need(self, now: float) -> float:
         spent = self.spent(now) + self.by_permit(now)
         return max(self.wanted(), self.shortage.unspent(spent)) + spent
+
+    def soon(self) -> float:
+        """What it would need to spend in a second what waits."""
+        return self.wanted() * max(1.0, self.ledger.period / SOON)
 
     def look_back(self, interval: float, held: bool, partition: float, now: float) -> None:
         super().look_back(interval, held, partition, now)

@@ -236,9 +236,10 @@ class InstanceShare:
         return min((one for one in since if one is not None), default=None)
 
     def _needs(self, now: float) -> list[float]:
+        several = len(self.bounds) > 1
         wanted = [
             Wanted(
-                need=one.need(now),
+                need=max(one.need(now), one.soon()) if several else one.need(now),
                 mix=one.mix(now),
                 lately=one.lately(now),
                 capacity=max(one.capacity, one.terms.capacity),

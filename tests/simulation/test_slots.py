@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from limiters import InFlight, Limits
+from limiters import InFlight, Limits, Rate
 from limiters.testing import MixedCalls, Network, SimulatedCluster
 from tests.simulation.judge import Judgement, Limited, judge_bounds
 
@@ -204,6 +204,22 @@ def test_n5_slots_are_busy_and_each_instance_has_a_turn(
     assert waited(cluster, instances, end) <= most
     calls = sum(one.calls for one in cluster.instances.values())
     assert calls <= instances * end / INTERVAL * 1.5
+
+
+@pytest.mark.parametrize("period", [1, 60])
+def test_n5_slots_are_busy_although_few_calls_wait_and_a_window_is_long(period: float) -> None:
+    """A share of the rate that is worth what waits comes in over the whole window."""
+    limits = Limits(requests=Rate(100_000, per=period), calls=InFlight(4, max_operation_time=1))
+    cluster = SimulatedCluster(
+        capacity=limits, factor=50, seed=1, lease_time=LEASE, interval=INTERVAL
+    )
+    for number in range(4):
+        cluster.run(cluster.now + INTERVAL / 4)
+        dice = Random(number)
+        call = {"requests": 1, "calls": 1}
+        cluster.add(f"i{number}", MixedCalls([call], dice, lasting=(0.05, 0.05), most=30))
+    cluster.run(12)
+    assert busy(cluster, 4, 3, 12) >= 0.9
 
 
 @pytest.mark.parametrize("lowered", [5, pytest.param(20, marks=pytest.mark.long)])

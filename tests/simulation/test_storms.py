@@ -74,7 +74,7 @@ def test_x2_x3_x4_grant_no_more_than_their_bounds(storm: str, seed: int, least: 
         *seeds(3, of=range(15), storm="several-every-fault"),
         *seeds(4, of=range(10), storm="several-changes"),
         *seeds(of=range(5), storm="several-returns"),
-        *seeds(1, of=range(5), storm="several-shorter-first"),
+        *seeds(2, of=range(5), storm="several-shorter-first"),
         *seeds(4, of=range(5), storm="several-split-brain"),
         *seeds(of=range(5), storm="several-small-steps"),
     ],
