@@ -206,6 +206,20 @@ def test_n5_slots_are_busy_and_each_instance_has_a_turn(
     assert calls <= instances * end / INTERVAL * 1.5
 
 
+def test_c9_no_call_begins_while_more_than_a_lowered_number_run() -> None:
+    cluster = cluster_of(8, 10.0)
+    for number, lasting in enumerate((5.0, 5.0, 0.5)):
+        cluster.run(cluster.now + INTERVAL / 3)
+        add(cluster, f"i{number}", lasting, lasting)
+    cluster.run(12)
+    cluster.set_capacity(4)
+    cluster.run(25)
+    calls = cluster.calls
+    for call in calls:
+        running = sum(one.start <= call.start < one.end for one in calls)
+        assert running <= 4 or call.start <= 12 + 2 * INTERVAL + GUARD
+
+
 @pytest.mark.parametrize("period", [1, 60])
 def test_n5_slots_are_busy_although_few_calls_wait_and_a_window_is_long(period: float) -> None:
     """A share of the rate that is worth what waits comes in over the whole window."""

@@ -227,7 +227,10 @@ def granted(bound: BoundState, one: Holding, right: SlotRight, units: int) -> in
 
 def kept(bound: BoundState, one: Holding, right: SlotRight, units: int, before: int) -> int:
     """How many slots an instance may keep. What was free a moment ago may be used until the next
-    request; then it stays only while others are free."""
+    request; then it stays only while others are free. While more are held than there are now, an
+    instance keeps none: calls that end make room, and none begins."""
+    if bound.pool < 0:
+        return 0
     if bound.pool > bound.lacking or one.units > max(units, before):
         more = max(0, min(one.units, one.need) - units)
         return units + more // right.piece * right.piece

@@ -289,8 +289,12 @@ function slots.granted(bound, one, right, units)
 end
 
 -- How many slots an instance may keep. What was free a moment ago may be used until the next request;
--- then it stays only while others are free.
+-- then it stays only while others are free. While more are held than there are now, an instance keeps
+-- none: calls that end make room, and none begins.
 function slots.kept(bound, one, right, units, before)
+  if bound.pool < 0 then
+    return 0
+  end
   if bound.pool > bound.lacking or one.units > max(units, before) then
     return units + floor(max(0, min(one.units, one.need) - units) / right.piece) * right.piece
   end
