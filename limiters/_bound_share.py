@@ -28,10 +28,6 @@ from limiters.limits import Bound, BoundKind
 PEAK_REQUESTS = 4
 """Over how many requests the peak of the calls that ran is taken."""
 
-WORTH_A_REQUEST = 4
-"""A surplus of more than this part of a rate is released immediately, a smaller one with the next
-sync."""
-
 SOON = 1.0
 """Seconds in which what waits is to go, if the limit has room for it."""
 
@@ -172,10 +168,6 @@ class BoundShare(ABC):
     def surplus(self, now: float) -> int:
         """What it may not keep."""
         return self.spare(max(0, self.units - self.reply.keep), now)
-
-    def is_worth_a_request(self, now: float) -> bool:
-        """Whether so much may not be kept that it is released before the next sync."""
-        return self.surplus(now) * WORTH_A_REQUEST > self.units
 
     @abstractmethod
     def spare(self, units: int, now: float) -> int:
@@ -399,11 +391,6 @@ class SlotShare(BoundShare):
 
     def burst(self, held: bool, partition: float, now: float) -> float:
         return self.settle(held, now) or float(max(1, self.reply.share))
-
-    def is_worth_a_request(self, now: float) -> bool:
-        """Whether it may keep none. One slot of several waits for the next sync: there is one each
-        time that a turn ends."""
-        return 0 < self.units <= self.surplus(now)
 
     def sample(self, now: float) -> None:
         taken = self.ledger.spent(now)

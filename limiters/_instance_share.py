@@ -45,6 +45,10 @@ from limiters.limits import Bound
 MIN_REQUEST_INTERVAL = 0.05
 """Seconds between two requests, however urgent the second is; but not after a challenge."""
 
+WORTH_A_CALL = 4
+"""A surplus of more than this part of what it holds is released at once, a smaller one with the
+next sync."""
+
 POLLING = 2
 """How many of those who wait for a permit ask again before their next sync, because room may have
 come with refunds of others."""
@@ -343,7 +347,9 @@ class InstanceShare:
             return True
         if self._asks_since is not None and self._may_refund_enough():
             return True
-        return now < self.until and any(one.is_worth_a_request(now) for one in self.bounds)
+        return now < self.until and any(
+            one.surplus(now) * WORTH_A_CALL > one.units for one in self.bounds
+        )
 
     def _may_refund_enough(self) -> bool:
         """Whether so much can be given back that it is worth asking again for a permit."""
