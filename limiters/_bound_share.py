@@ -381,8 +381,8 @@ class SlotShare(BoundShare):
         super().__init__(terms, bound)
         self.ledger = SlotLedger(0, strict=bound.strict, freed=freed)
         self._peaks: deque[float] = deque([0.0], maxlen=PEAK_REQUESTS)
-        self._sampled_at, self._runs, self._ran_for = 0.0, False, 0.0
-        self._ran_lately = Recent(lambda: self._ran_for, lately)
+        self._sampled_at, self._holds, self._held_for = 0.0, False, 0.0
+        self._held_lately = Recent(lambda: self._held_for, lately)
 
     @property
     def usable(self) -> float:
@@ -395,9 +395,9 @@ class SlotShare(BoundShare):
     def sample(self, now: float) -> None:
         taken = self.ledger.spent(now)
         self._peaks[-1] = max(self._peaks[-1], taken)
-        self._ran_for += (now - self._sampled_at) * self._runs
-        self._sampled_at, self._runs = now, taken > 0
-        self._ran_lately.sample(now)
+        self._held_for += (now - self._sampled_at) * self._holds
+        self._sampled_at, self._holds = now, self.units > 0
+        self._held_lately.sample(now)
 
     def spent(self, now: float) -> float:
         self.sample(now)
@@ -410,10 +410,10 @@ class SlotShare(BoundShare):
         return 0.0
 
     def mix(self, now: float) -> float:
-        """What ran at peak, for the part of the time in which calls ran at all: between its turns
-        an instance has no slots, and spends nothing of rates either."""
-        peak, seconds = self.spent(now), self._ran_lately.since(now)
-        return peak * min(1.0, self._ran_lately.grown(now) / seconds) if seconds > 0 else peak
+        """The calls that ran at peak, times the part of the time in which it held slots: between
+        its turns an instance has none, and spends nothing of rates either."""
+        peak, seconds = self.spent(now), self._held_lately.since(now)
+        return peak * min(1.0, self._held_lately.grown(now) / seconds) if seconds > 0 else peak
 
     def want(self, waiting: float, gathering: float, now: float) -> None:
         super().want(waiting, gathering, now)
