@@ -21,15 +21,13 @@ from limiters._budgets.shortage import Shortage
 from limiters._budgets.slots import SlotLedger
 from limiters._budgets.spending import Spending
 from limiters._budgets.window import WindowLedger
+from limiters._needs import SOON
 from limiters._support.float_error import covers
 from limiters.leases._messages import BoundReply, BoundTerms, Entries, Terms
 from limiters.limits import Bound, BoundKind
 
 PEAK_REQUESTS = 4
 """Over how many requests the peak of the calls that ran is taken."""
-
-SOON = 1.0
-"""Seconds in which what waits is to go, if the limit has room for it."""
 
 TRACE = 1e-6
 """The part of a limit that is needed, at least, of what calls cost that were estimated to cost

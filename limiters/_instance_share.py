@@ -236,6 +236,8 @@ class InstanceShare:
         return min((one for one in since if one is not None), default=None)
 
     def _needs(self, now: float) -> list[float]:
+        # While the only bound is not short, instances may hold more than they need. If another one
+        # is short, they may not, and a share of a long window comes in over the whole window.
         several = len(self.bounds) > 1
         wanted = [
             Wanted(

@@ -15,6 +15,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+SOON = 1.0
+"""Seconds in which what waits is to go, if there is room for it: as long as an answer and the next
+sync take, as a rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

@@ -12,13 +12,10 @@ from limiters._budgets.several import AnyParts, AnyPurse, PartsOfBounds, PurseOf
 from limiters._budgets.spending import Spending
 from limiters._costs import AnyCost, is_covered
 from limiters._instance_share import InstanceShare
+from limiters._needs import SOON
 from limiters._support.validation import ArgumentError
 from limiters.leases._messages import partitions_of
 from limiters.limits import BoundKind, Limits
-
-SOON = 1.0
-"""Seconds in which reserved capacity pays for what waits, so that no shared capacity is needed: as
-long as an answer and the next sync take, as a rule."""
 
 
 class SharedBudget:

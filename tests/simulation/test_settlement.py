@@ -311,7 +311,7 @@ def test_z2_shares_are_used_within_the_limit_although_calls_without_estimates_ar
         assert tokens / 5 < fullest <= most * EXACT, kind
 
 
-class Dearer:
+class Underestimated:
     """A backlog of calls that cost more than estimated."""
 
     piece = 10.0
@@ -332,9 +332,9 @@ def used_with_reserved(others: int) -> float:
     """Return the cost of calls in a period, where those of one instance, with 20 reserved and a
     shared limit of 100, cost six times their estimates."""
     cluster = SimulatedCluster(capacity=100.0, factor=10.0, seed=1, period=LONG, interval=0.25)
-    cluster.add("a", Dearer(60.0)).budget.reserve(20.0)
+    cluster.add("a", Underestimated(60.0)).budget.reserve(20.0)
     for number in range(others):
-        cluster.add(f"b{number}", Dearer(10.0))
+        cluster.add(f"b{number}", Underestimated(10.0))
     cluster.run(40 * LONG)
     return math.fsum(call.cost for call in cluster.calls) / 40
 

@@ -150,7 +150,7 @@ def note_gap(limit: Limit) -> None:
     if limit.gap_until < limit.last and limit.older_gap_until + longest <= limit.now:
         limit.older_gap_since, limit.older_gap_until = limit.gap_since, limit.gap_until
         limit.gap_since = limit.last
-    limit.gap_until = limit.now + limit.terms.lease
+    limit.gap_until = max(limit.gap_until, limit.now + limit.terms.lease)
 
 
 def lease_end(limit: Limit, record: Record) -> int:

@@ -216,7 +216,7 @@ def comes_soon(limit: Limit, bound: BoundState, one: Holding, right: SlotRight) 
 def granted(bound: BoundState, one: Holding, right: SlotRight, units: int) -> int:
     """How many slots more an instance is granted that has a right to `units`: a batch more than
     that, if it needs it and the slots are free and no other instance has a right to them; it may
-    not keep them. And no part of what a batch takes: that would be of no use to anybody."""
+    not keep them. And no part of what a batch takes: that would be of no use to any instance."""
     piece = right.piece
     if one.units == units < one.need and bound.pool - bound.lacking >= piece:
         units += piece

@@ -243,7 +243,7 @@ function certainty.note_gap()
     limit.older_gap_since, limit.older_gap_until = limit.gap_since, limit.gap_until
     limit.gap_since = limit.last
   end
-  limit.gap_until = limit.now + limit.lease
+  limit.gap_until = max(limit.gap_until, limit.now + limit.lease)
 end
 
 -- When a lease has ended that was to end at `gone`, also if another server renewed it in a gap.

@@ -250,7 +250,7 @@ function division.comes_soon(bound, one, right)
 end
 
 -- How much of what it holds an instance may keep; `right` is what it may hold of slots before turns.
--- Each hand-over of a rate carries history, so nothing moves while nobody is short.
+-- Each hand-over of a rate carries history, so nothing moves while no instance is short.
 function division.kept(bound, one, units, right, before, limited, uncertain)
   if uncertain then
     return max(units, one.units)

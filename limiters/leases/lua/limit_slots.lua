@@ -113,7 +113,7 @@ function slots.right_to(b, record, parts, scarcest)
   return right
 end
 
--- The right of an instance where nobody is short of slots, to so many.
+-- The right of an instance where none is short of slots, to so many.
 function slots.all_it_needs(bound, one, units)
   return {
     units = units, whole = units, piece = permits.slots_of_batch(bound, one), rest = 0,
@@ -275,7 +275,7 @@ function slots.comes_soon(bound, one, right)
 end
 
 -- How many slots more an instance is granted that has a right to `units`: a batch more than that, if
--- it needs it and the slots are free and nobody else has a right to them; it may not keep them. And
+-- it needs it and the slots are free and no other has a right to them; it may not keep them. And
 -- no part of what a batch takes.
 function slots.granted(bound, one, right, units)
   local piece = right.piece

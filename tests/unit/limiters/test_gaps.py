@@ -12,10 +12,17 @@ from limiters.testing import Backlog, SimulatedCluster
 from tests.examples import examples
 
 LEASE, PERIOD = 2_000, 6_000
-TERMS = Terms.scalar(100.0, 10.0, PERIOD, LEASE)
 
-GAPS = st.lists(st.tuples(st.integers(0, 12_000), st.integers(1_000, 9_000)), max_size=12)
-"""How long requests came before each gap, and how long the gap was."""
+
+def terms_of(lease: int) -> Terms:
+    return Terms.scalar(100.0, 10.0, PERIOD, lease)
+
+
+TERMS = terms_of(LEASE)
+
+LEASES = st.sampled_from([LEASE, LEASE, 500, 20_000])
+GAPS = st.lists(st.tuples(st.integers(0, 12_000), st.integers(1_000, 9_000), LEASES), max_size=12)
+"""How long requests came before each gap, how long the gap was, and the lease that is in force."""
 
 
 def limit_at(now: int) -> Limit:
@@ -32,10 +39,11 @@ def held_until(gone: int) -> Record:
 @settings(max_examples=examples(200), deadline=None)
 @given(GAPS, st.integers(0, 60_000))
 def test_c2_no_lease_ends_before_it_could_have_been_renewed_in_each_gap(
-    gaps: list[tuple[int, int]], gone: int
+    gaps: list[tuple[int, int, int]], gone: int
 ) -> None:
     limit, record, end = limit_at(0), held_until(gone), gone
-    for before, gap in gaps:
+    for before, gap, lease in gaps:
+        limit.terms = terms_of(lease)
         limit.last = limit.now + before
         limit.now = limit.last + gap
         if certainty.gone_at(limit, record) <= limit.now:
@@ -43,7 +51,7 @@ def test_c2_no_lease_ends_before_it_could_have_been_renewed_in_each_gap(
             return
         certainty.note_gap(limit)
         if end >= limit.last:
-            end = max(end, limit.now + LEASE)
+            end = max(end, limit.now + lease)
         assert certainty.lease_end(limit, record) >= end
 
 

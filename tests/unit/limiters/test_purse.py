@@ -204,6 +204,12 @@ def reserved_call(purse: Purse, cost: float, actual: float) -> None:
     payment.spend.ended(0.0)
 
 
+def passed_on(purse: Purse) -> list[float]:
+    """The excess that the next request passes on to all holders."""
+    assert isinstance(purse.shared, WindowLedger)
+    return [cost for _, cost in purse.shared.debts.elsewhere.values()]
+
+
 def test_z2_an_excess_of_reserved_capacity_counts_there_as_far_as_there_is_room() -> None:
     purse = shared_purse(10, 100)
     reserved_call(purse, 4, 9)
@@ -214,7 +220,7 @@ def test_z2_and_then_in_the_share_of_its_process() -> None:
     purse = shared_purse(10, 100)
     reserved_call(purse, 10, 60)
     assert purse.available(0.0, 110) == Parts(0, 0, 50)
-    assert not purse.shared.debts.elsewhere  # type: ignore[attr-defined]
+    assert passed_on(purse) == []
     assert purse.available(1.1, 110) == Parts(10, 0, 100)
 
 
@@ -222,8 +228,7 @@ def test_z2_and_with_all_holders_if_it_holds_no_share() -> None:
     purse = shared_purse(10, 0)
     reserved_call(purse, 10, 60)
     assert purse.available(0.0, 110).amount == 0
-    [(_, cost)] = purse.shared.debts.elsewhere.values()  # type: ignore[attr-defined]
-    assert cost == 50
+    assert passed_on(purse) == [50]
 
 
 def test_z2_a_share_that_is_overdrawn_by_it_is_not_released() -> None:
@@ -248,6 +253,5 @@ def test_z3_an_interrupted_look_passes_an_excess_on_once(share: float) -> None:
     for where in each_point(prepare):
         purse = made[-1]
         purse.available(0.0)
-        elsewhere = purse.shared.debts.elsewhere  # type: ignore[attr-defined]
-        shared = purse.shared.spent(0.0) + math.fsum(cost for _, cost in elsewhere.values())
+        shared = purse.shared.spent(0.0) + math.fsum(passed_on(purse))
         assert purse.reserved.spent(0.0) + shared == 60, where

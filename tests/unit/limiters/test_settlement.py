@@ -321,9 +321,9 @@ def test_z3_an_excess_counts_where_the_parts_of_the_entry_are() -> None:
     holder.hand_over(0.25, other, 0.1)
     call.settle(80)
     assert holder.ledger.spent(0.2) == pytest.approx(60)
-    ((at, owed),) = holder.ledger.debts.elsewhere.values()
+    ((at, debt),) = holder.ledger.debts.elsewhere.values()
     assert at == pytest.approx(0, abs=PERIOD / 500)
-    assert owed == pytest.approx(10)
+    assert debt == pytest.approx(10)
 
 
 def test_z3_what_stayed_is_known_after_any_number_of_hand_overs() -> None:
